@@ -206,7 +206,7 @@ wfi_loader *wfi_loader_open(wfi_mem *mem, const wfi_dataset *data, const wfi_loa
     return l;
 }
 
-/* Batch at l->read, from the ring. */
+/* Taking a batch gives the one before it back: made runs ahead of taken by at most SLOTS - 1. */
 static slot *wait_for(wfi_loader *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -219,8 +219,7 @@ static slot *wait_for(wfi_loader *l)
     return s;
 }
 
-/* The consumer's last batch is given back by taking the next one: made - taken counts full slots, and one more slot is
- * never written because made may run ahead of taken by SLOTS - 1 only. */
+/* The batch at l->read, from the ring or made now. */
 static slot *next_slot(wfi_loader *l)
 {
     if (l->threaded) {
