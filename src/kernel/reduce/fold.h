@@ -1,0 +1,206 @@
+/* fold.h - combining many elements in the one order that the numeric contract allows. Included once for each
+ * accumulator type, with FT (the type), FI (the signed integer of its size) and FN(name) (name with a suffix).
+ *
+ * The order: lane = index mod 32 combines ascending from the identity; then the tree 16, 8, 4, 2, 1 (lane i with lane
+ * i + step). More than BLOCK elements: each block so, then the results of the blocks by the same rule. A lane that got
+ * no element holds the identity, and combining with it changes no bit, so such lanes may be left out: a sum starts
+ * from +0 and therefore never is -0. */
+
+#ifndef WFI_KERNEL_FOLD_ONCE
+#define WFI_KERNEL_FOLD_ONCE
+#include "kernel/vmath.h"
+enum { LANES = 32, BLOCK = 65536 };
+typedef enum fold_op { OP_SUM, OP_SQUARES, OP_PROD, OP_MAX, OP_MIN, OP_OR, OP_AND, OP_COUNT } fold_op;
+#define FOLD_VEC_BYTES (WFI_LANES * 4)
+#endif
+
+enum { FN(VN) = FOLD_VEC_BYTES / sizeof(FT), FN(NV) = LANES / FN(VN) };
+typedef FT FN(vec) __attribute__((vector_size(FOLD_VEC_BYTES)));
+typedef FT FN(loose) __attribute__((vector_size(FOLD_VEC_BYTES), aligned(sizeof(FT)), may_alias));
+typedef FI FN(mask) __attribute__((vector_size(FOLD_VEC_BYTES)));
+
+WFI_INLINE FN(vec) FN(ld)(const FT *p)
+{
+    return *(const FN(loose) *)p;
+}
+WFI_INLINE void FN(st)(FT *p, FN(vec) v)
+{
+    *(FN(loose) *)p = v;
+}
+WFI_INLINE FN(vec) FN(splat)(FT x)
+{
+    return x - (FN(vec)){ 0 }; /* x - 0 is x for every x, also for -0 */
+}
+WFI_INLINE FN(vec) FN(pick)(FN(mask) m, FN(vec) a, FN(vec) b)
+{
+    return (FN(vec))((m & (FN(mask))a) | (~m & (FN(mask))b));
+}
+
+#ifndef FOLD_INT
+/* NaN wins, and +0 is above -0, as in the element-wise maximum: so their order does not matter. */
+WFI_INLINE FN(vec) FN(vmax)(FN(vec) a, FN(vec) x)
+{
+    FN(vec) both = (FN(vec))((FN(mask))a & (FN(mask))x);
+    return FN(pick)(x == a, both, FN(pick)((x > a) | (x != x), x, a));
+}
+WFI_INLINE FN(vec) FN(vmin)(FN(vec) a, FN(vec) x)
+{
+    FN(vec) both = (FN(vec))((FN(mask))a | (FN(mask))x);
+    return FN(pick)(x == a, both, FN(pick)((x < a) | (x != x), x, a));
+}
+#endif
+
+WFI_INLINE FN(vec) FN(comb)(fold_op op, FN(vec) a, FN(vec) x)
+{
+#ifdef FOLD_INT
+    typedef uint64_t wrap __attribute__((vector_size(FOLD_VEC_BYTES)));
+    switch (op) {
+    case OP_SUM: return (FN(vec))((wrap)a + (wrap)x);
+    case OP_SQUARES: return (FN(vec))((wrap)a + (wrap)x * (wrap)x);
+    case OP_PROD: return (FN(vec))((wrap)a * (wrap)x);
+    case OP_MAX: return FN(pick)(x > a, x, a);
+    case OP_MIN: return FN(pick)(x < a, x, a);
+    case OP_OR: return a | x;
+    default: return a & x;
+    }
+#else
+    switch (op) {
+    case OP_SUM: return a + x;
+    case OP_SQUARES: return a + x * x;
+    case OP_PROD: return a * x;
+    case OP_MAX: return FN(vmax)(a, x);
+    default: return FN(vmin)(a, x);
+    }
+#endif
+}
+
+WFI_INLINE FT FN(comb1)(fold_op op, FT a, FT x)
+{
+#ifdef FOLD_INT
+    switch (op) {
+    case OP_SUM: return (FT)((uint64_t)a + (uint64_t)x);
+    case OP_SQUARES: return (FT)((uint64_t)a + (uint64_t)x * (uint64_t)x);
+    case OP_PROD: return (FT)((uint64_t)a * (uint64_t)x);
+    case OP_MAX: return x > a ? x : a;
+    case OP_MIN: return x < a ? x : a;
+    case OP_OR: return a | x;
+    default: return a & x;
+    }
+#else
+    switch (op) {
+    case OP_SUM: return a + x;
+    case OP_SQUARES: return a + x * x;
+    case OP_PROD: return a * x;
+    case OP_MAX: return FN(wfi_max)(a, x);
+    default: return FN(wfi_min)(a, x);
+    }
+#endif
+}
+
+WFI_INLINE FT FN(identity)(fold_op op)
+{
+    switch (op) {
+    case OP_PROD:
+    case OP_AND: return 1;
+#ifdef FOLD_INT
+    case OP_MAX: return INT64_MIN;
+    case OP_MIN: return INT64_MAX;
+#else
+    case OP_MAX: return (FT)-__builtin_inff();
+    case OP_MIN: return (FT)__builtin_inff();
+#endif
+    default: return 0;
+    }
+}
+
+/* acc: FT[32]; x: FT[32 * groups]. */
+WFI_INLINE void FN(groups)(fold_op op, FT *acc, const FT *x, int64_t groups)
+{
+    FN(vec) a[FN(NV)];
+    for (int k = 0; k < FN(NV); k++) {
+        a[k] = FN(ld)(acc + k * FN(VN));
+    }
+    for (int64_t g = 0; g < groups; g++, x += LANES) {
+        for (int k = 0; k < FN(NV); k++) {
+            a[k] = FN(comb)(op, a[k], FN(ld)(x + k * FN(VN)));
+        }
+    }
+    for (int k = 0; k < FN(NV); k++) {
+        FN(st)(acc + k * FN(VN), a[k]);
+    }
+}
+
+/* The tree over 32 lanes. */
+WFI_INLINE FT FN(tree)(fold_op op, FT *a)
+{
+    for (int i = 0; i < 16; i++) {
+        a[i] = FN(comb1)(op, a[i], a[i + 16]);
+    }
+    for (int i = 0; i < 8; i++) {
+        a[i] = FN(comb1)(op, a[i], a[i + 8]);
+    }
+    for (int i = 0; i < 4; i++) {
+        a[i] = FN(comb1)(op, a[i], a[i + 4]);
+    }
+    a[0] = FN(comb1)(op, a[0], a[2]);
+    a[1] = FN(comb1)(op, a[1], a[3]);
+    return FN(comb1)(op, a[0], a[1]);
+}
+
+/* n <= BLOCK elements that lie side by side. */
+WFI_INLINE FT FN(block)(fold_op op, fold_op tree_op, const FT *x, int64_t n)
+{
+    FT acc[LANES], tail[LANES];
+    for (int i = 0; i < LANES; i++) {
+        acc[i] = FN(identity)(op);
+        tail[i] = FN(identity)(op);
+    }
+    FN(groups)(op, acc, x, n / LANES);
+    if (n % LANES) {
+        memcpy(tail, x + n / LANES * LANES, (size_t)(n % LANES) * sizeof(FT));
+        FN(groups)(op, acc, tail, 1);
+    }
+    return FN(tree)(tree_op, acc);
+}
+
+/* Results of blocks, part: FT[n], n >= 1, overwritten. */
+static inline FT FN(parts)(fold_op op, FT *part, int64_t n)
+{
+    while (n > 1) {
+        int64_t m = 0;
+        for (int64_t i = 0; i < n; i += BLOCK) {
+            part[m++] = FN(block)(op, op, part + i, least(BLOCK, n - i));
+        }
+        n = m;
+    }
+    return part[0];
+}
+
+/* acc: FT[32][pitch], rows of w <= pitch; rows i = 0 .. rows-1 of x lie `step` bytes apart, row i belongs to lane
+ * (lane + i) mod 32. */
+WFI_INLINE void FN(columns)(fold_op op, FT *acc, int64_t pitch, int64_t lane, const char *x, int64_t step, int64_t w,
+                            int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++, x += step) {
+        FT *a = acc + ((lane + i) & (LANES - 1)) * pitch;
+        const FT *b = (const FT *)(const void *)x;
+        int64_t j = 0;
+        for (; j + FN(VN) <= w; j += FN(VN)) {
+            FN(st)(a + j, FN(comb)(op, FN(ld)(a + j), FN(ld)(b + j)));
+        }
+        for (; j < w; j++) {
+            a[j] = FN(comb1)(op, a[j], b[j]);
+        }
+    }
+}
+
+/* The tree over the first `lanes` rows of acc; the result is row 0. */
+WFI_INLINE void FN(column_tree)(fold_op op, FT *acc, int64_t pitch, int64_t lanes, int64_t w)
+{
+    for (int64_t s = LANES / 2; s >= 1; s /= 2) {
+        int64_t rows = least(s, lanes - s);
+        for (int64_t i = 0; i < rows; i++) {
+            FN(columns)(op, acc + i * pitch, pitch, 0, (const char *)(acc + (i + s) * pitch), 0, w, 1);
+        }
+    }
+}
