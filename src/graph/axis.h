@@ -28,7 +28,7 @@ enum {
     WFI_AXIS_ATTRS = 16,   /* attributes */
     WFI_AXIS_TERMS = 4,    /* factors in one dimension */
     WFI_AXIS_FACTORS = 24,
-    WFI_AXIS_BYTES = 400, /* a packed template */
+    WFI_AXIS_BYTES = 640, /* a packed template */
     WFI_AXIS_ERR = 512    /* room for every error text */
 };
 
@@ -41,7 +41,6 @@ typedef struct wfi_axis_map {
 /* attrs: names separated by spaces, in the order in which bind receives their values. False: an error text that gives
  * the column (from 1) in `text`. */
 bool wfi_axis_parse(const char *text, const char *attrs, wfi_axis_map *m, char *err, size_t err_bytes);
-/* The column of the last parse error, for whoever knows the file: wfi_axis_parse writes "...  at column N". */
 
 /* A shape as binding and its errors see it. */
 typedef struct wfi_axis_shape {
