@@ -30,7 +30,7 @@ void wfi_mem_init(wfi_mem *m, wfi_realloc_fn *fn, void *user, size_t limit);
  * Blocks are aligned to 64 bytes (bytes >= 1 MiB: to 2 MiB and advised to be huge pages). free wants no size. */
 void *wfi_mem_alloc(wfi_mem *m, size_t bytes);
 void *wfi_mem_zalloc(wfi_mem *m, size_t bytes);
-void *wfi_mem_array(wfi_mem *m, size_t n, size_t each); /* n * each, checked; not cleared */
+void *wfi_mem_array(wfi_mem *m, size_t n, size_t each);  /* n * each, checked; not cleared */
 void *wfi_mem_resize(wfi_mem *m, void *p, size_t bytes); /* p may be NULL */
 void wfi_mem_free(wfi_mem *m, void *p);                  /* NULL is accepted */
 

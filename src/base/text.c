@@ -134,9 +134,9 @@ static void dots(char *dst, size_t cap)
 
 bool wfi_str_copy(char *dst, size_t cap, const char *src)
 {
-    size_t n = src ? strlen(src) : 0, k = n < cap ? n : cap - 1;
-    if (k)
-        memcpy(dst, src, k);
+    src = src ? src : "";
+    size_t n = strlen(src), k = n < cap ? n : cap - 1;
+    memcpy(dst, src, k);
     dst[k] = 0;
     if (n >= cap)
         dots(dst, cap);
