@@ -251,7 +251,7 @@ WFI_INLINE double wfi_trig_reduce_f64(double x, uint32_t *quadrant)
     uint64_t b = wfi_bits_f64(x), man = (b & 0xfffffffffffffu) | 0x10000000000000u;
     int e = (int)(b >> 52 & 0x7ff) - 1023;
     *quadrant = 0;
-    if (e < -1) {
+    if (wfi_abs_f64(x) < 0.78539816) {
         return x;
     }
     if (e == 1024) {
