@@ -1,0 +1,21 @@
+/* gemm_i32.c - products of i32, which wrap: computed without sign. */
+#include "kernel/gemm/gemm_part.h"
+#include "kernel/gemm/gemm_vec.h"
+
+#define WRAP(a, b, c) ((a) * (b) + (c))
+#define T    uint32_t
+#define V    wfi_vu4
+#define LANE 4
+#define FMA  WRAP
+#define MR   WFI_GEMM_MR_INT
+#define NV   2
+#include "kernel/gemm/gemm_tile.h"
+
+#define E          uint32_t
+#define WIDE(x)    (x)
+#define LDE(p)     ld(p)
+#define LDEM(p, n) LDM(p, LANES(n))
+#define IN_PLACE   1
+#define TYPE       wfi_gemm_i32
+#define TILE_TABLE WFI_K(tiles)
+#include "kernel/gemm/gemm_loops.h"

@@ -1,0 +1,30 @@
+/* gemm_lanes.h - vectors of T by name, for the templates gemm_tile.h and gemm_loops.h (see there). */
+#define VL ((int)(WFI_VB / sizeof(T)))
+#define NR (NV * VL)
+#if LANE == 4
+#define MASK       wfi_mask4
+#define LANES(n)   wfi_lanes4(n)
+#define LDM(p, m)  ((V)wfi_ldm4(p, m))
+#define STM(p, m, v) wfi_stm4(p, m, (wfi_vi4)(v))
+#define TRANSPOSE(v) wfi_transpose4((wfi_vi4 *)(v))
+#else
+#define MASK       wfi_mask8
+#define LANES(n)   wfi_lanes8(n)
+#define LDM(p, m)  ((V)wfi_ldm8(p, m))
+#define STM(p, m, v) wfi_stm8(p, m, (wfi_vi8)(v))
+#define TRANSPOSE(v) wfi_transpose8((wfi_vi8 *)(v))
+#endif
+typedef T unaligned __attribute__((vector_size(WFI_VB), aligned(LANE), may_alias));
+
+WFI_INLINE V ld(const T *p)
+{
+    return (V) * (const unaligned *)p;
+}
+WFI_INLINE void st(T *p, V v)
+{
+    *(unaligned *)p = (unaligned)v;
+}
+WFI_INLINE V set1(T x)
+{
+    return x - (V){ 0 }; /* exact, -0 and NaN too; one broadcast */
+}

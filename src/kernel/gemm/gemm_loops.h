@@ -1,0 +1,403 @@
+/* gemm_loops.h - packing and the tiers of one operand type. A template, included after gemm_tile.h (or, for an operand
+ * type that shares another's tiles, after gemm_lanes.h) and
+ *
+ *     #define E          float            operand element
+ *     #define WIDE(x)    (x)              ... widened to T
+ *     #define LDE(p)     ld(p)            VL of them, widened
+ *     #define LDEM(p, n) LDM(p, LANES(n)) the first n of them, the rest 0
+ *     #define TYPE       wfi_gemm_f32     the table to define
+ *     #define TILE_TABLE WFI_K(wfi_gemm_tiles_f32)
+ *     #define IN_PLACE   1                operands can be read where they lie (E is T)
+ */
+#define ROW_GROUPS ((MR + VL - 1) / VL) /* vectors that hold a column of a packed panel of a */
+
+static inline int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+/* The rows from i on that go into the next tile: all tiles of m rows are equally high, give or take one. */
+static inline int64_t tile_rows(int64_t m, int64_t i)
+{
+    int64_t left = m - i, tiles = (left + MR - 1) / MR;
+    return (left + tiles - 1) / tiles;
+}
+
+/* -- packing: panels [k][lines], lines of a or columns of b ------------------------------------------------------ */
+
+/* dst[p*step + q] = src[q*ld + p], q < lines <= VL * groups. Lanes from `lines` on get copies of the last line: of a
+ * panel of a the next column overwrites them (dst has VL elements of slack), of b nobody stores what they become. */
+WFI_INLINE void pack_across(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t k, T *dst)
+{
+    const E *line[3 * VL];
+    for (int64_t q = 0; q < groups * VL; q++)
+        line[q] = src + least(q, lines - 1) * ld_;
+    for (int64_t p = 0; p < k; p += VL) {
+        V v[3][VL];
+        WFI_UNROLL for (int g = 0; g < groups; g++)
+        {
+            if (k - p >= VL) {
+                WFI_UNROLL for (int q = 0; q < VL; q++) v[g][q] = LDE(line[g * VL + q] + p);
+            } else {
+                WFI_UNROLL for (int q = 0; q < VL; q++) v[g][q] = LDEM(line[g * VL + q] + p, k - p);
+            }
+            TRANSPOSE(v[g]);
+        }
+        if (k - p >= VL) {
+            WFI_UNROLL for (int q = 0; q < VL; q++) WFI_UNROLL for (int g = 0; g < groups; g++)
+                st(dst + (p + q) * step + g * VL, v[g][q]);
+        } else {
+            for (int64_t q = 0; q < k - p; q++)
+                for (int g = 0; g < groups; g++)
+                    st(dst + (p + q) * step + g * VL, v[g][q]);
+        }
+    }
+}
+/* dst[p*step + q] = src[p*ld + q], q < lines <= VL * groups. `room` elements of a row may be read. */
+WFI_INLINE void pack_along(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t room, int64_t k,
+                           T *dst)
+{
+    if (room >= groups * VL) {
+        for (int64_t p = 0; p < k; p++)
+            WFI_UNROLL for (int g = 0; g < groups; g++) st(dst + p * step + g * VL, LDE(src + p * ld_ + g * VL));
+        return;
+    }
+    for (int64_t p = 0; p < k; p++)
+        for (int g = 0; g < groups; g++)
+            st(dst + p * step + g * VL, LDEM(src + p * ld_ + g * VL, lines - g * VL));
+}
+WFI_INLINE void pack_any(int64_t step, const E *src, int64_t sl, int64_t sk, int64_t lines, int64_t k, T *dst)
+{
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t q = 0; q < lines; q++)
+            dst[p * step + q] = WIDE(src[p * sk + q * sl]);
+}
+static __attribute__((noinline)) void pack_a(const wfi_gemm *g, const E *a, int64_t rows, int64_t room, int64_t k, T *dst)
+{
+    if (g->a_k == 1)
+        pack_across(ROW_GROUPS, rows, a, g->a_m, rows, k, dst);
+    else if (g->a_m == 1)
+        pack_along(ROW_GROUPS, rows, a, g->a_k, rows, room, k, dst);
+    else
+        pack_any(rows, a, g->a_m, g->a_k, rows, k, dst);
+}
+static __attribute__((noinline)) void pack_b(const wfi_gemm *g, const E *b, int64_t cols, int64_t room, int64_t k, T *dst)
+{
+    if (g->b_n == 1)
+        pack_along(NV, NR, b, g->b_k, cols, room, k, dst);
+    else if (g->b_k == 1)
+        for (int j = 0; j < NV && cols > j * VL; j++)
+            pack_across(1, NR, b + j * VL * g->b_n, g->b_n, least(cols - j * VL, VL), k, dst + j * VL);
+    else
+        pack_any(NR, b, g->b_n, g->b_k, cols, k, dst);
+}
+
+/* -- results that are no plain rows of T -------------------------------------------------------------------------- */
+
+static void put_row(const wfi_gemm *g, const T *src, int64_t n, char *dst)
+{
+#ifdef NARROW
+    if (g->out_dtype != WF_F32) {
+        uint16_t *h = (uint16_t *)(void *)dst;
+        int64_t j = 0;
+        for (; g->c_n == 1 && j + VL <= n; j += VL)
+            NARROW_ST(h + j, ld(src + j));
+        for (; j < n; j++)
+            h[j * g->c_n] = NARROW(src[j]);
+        return;
+    }
+#endif
+    T *d = (T *)(void *)dst;
+    if (g->c_n == 1)
+        memcpy(d, src, (size_t)n * sizeof(T));
+    else
+        for (int64_t j = 0; j < n; j++)
+            d[j * g->c_n] = src[j];
+}
+static inline int64_t out_bytes(const wfi_gemm *g)
+{
+    return sizeof(E) < sizeof(T) && g->out_dtype != WF_F32 ? (int64_t)sizeof(E) : (int64_t)sizeof(T);
+}
+static __attribute__((noinline)) void put(const wfi_gemm *g, const T *src, int64_t ld_, int64_t m, int64_t n, char *c)
+{
+    for (int64_t i = 0; i < m; i++)
+        put_row(g, src + i * ld_, n, c + i * g->c_m * out_bytes(g));
+}
+
+/* -- tiers ------------------------------------------------------------------------------------------------------- */
+
+WFI_INLINE wfi_tile_fn *pick(int64_t rows, int64_t cols)
+{
+    int nv = cols > VL ? 2 : 1;
+    return TILE_TABLE.any[cols != nv * VL][nv - 1][rows - 1];
+}
+/* Runs a tile whose chains wait in `wait` between blocks of k; the last block goes to c, through `spare` where c is no
+ * plain rows of T. */
+WFI_INLINE void tile_run(const wfi_gemm *g, wfi_tile *t, wfi_tile_fn *fn, int64_t rows, int64_t cols, T *wait,
+                         bool first, bool last, char *c, T *spare)
+{
+    t->in = first ? NULL : wait;
+    t->ldi = NR;
+    t->n = cols;
+    t->out = !last ? wait : g->plain ? (T *)(void *)c : spare;
+    t->ldo = last && g->plain ? g->c_m : NR;
+    fn(t);
+    if (last && !g->plain)
+        put(g, spare, NR, rows, cols, c);
+}
+
+#if IN_PLACE
+/* Nothing packed. b_n == 1; b is small, or m so small that each row of b is read once or twice. */
+static void small(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    _Alignas(64) T spare[MR * NR];
+    wfi_tile t = { .k = g->k, .ai = g->a_m, .ap = g->a_k, .bs = g->b_k, .ahead = g->ahead };
+    for (int64_t j = 0; j < p->n; j += NR) {
+        int64_t cols = least(NR, p->n - j);
+        for (int64_t i = 0, rows; i < p->m; i += rows) {
+            rows = tile_rows(p->m, i);
+            t.a = p->a + i * g->a_m * LANE;
+            t.b = p->b + j * LANE;
+            tile_run(g, &t, pick(rows, cols), rows, cols, NULL, true, true,
+                     p->c + (i * g->c_m + j * g->c_n) * LANE, spare);
+        }
+    }
+}
+
+/* a where it lies: its rows stay in L1 while the panels of a packed block of b (kb x nb) come from L2.
+ * Loops: block of n > block of k > tile of m > panel of n. */
+static void place(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    _Alignas(64) T spare[MR * NR];
+    T *pb = (T *)(void *)(p->scratch + g->pb_at), *cs = (T *)(void *)(p->scratch + g->cs_at);
+    const int64_t m = p->m, n = p->n, k = g->k;
+    for (int64_t jc = 0; jc < n; jc += g->nb)
+        for (int64_t pc = 0; pc < k; pc += g->kb) {
+            int64_t nc = least(n - jc, g->nb), kc = least(k - pc, g->kb), wide = (nc + NR - 1) / NR * NR;
+            for (int64_t j = 0; j < nc; j += NR)
+                pack_b(g, (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n, least(NR, nc - j),
+                       n - jc - j, kc, pb + j * kc);
+            wfi_tile t = { .k = kc, .ai = g->a_m, .ap = g->a_k, .bs = NR };
+            for (int64_t i = 0, rows; i < m; i += rows) {
+                rows = tile_rows(m, i);
+                t.a = p->a + (i * g->a_m + pc * g->a_k) * LANE;
+                for (int64_t j = 0; j < nc; j += NR) {
+                    int64_t cols = least(NR, nc - j);
+                    t.b = pb + j * kc;
+                    tile_run(g, &t, pick(rows, cols), rows, cols, cs + i * wide + j * rows, !pc, pc + kc >= k,
+                             p->c + (i * g->c_m + (jc + j) * g->c_n) * LANE, spare);
+                }
+            }
+        }
+}
+#endif
+
+/* The next block of a as it lies: a few lines of it are read ahead with each tile, so that packing need not wait. */
+typedef struct ahead {
+    const char *line;
+    int64_t stride, bytes, at, left, per;
+} ahead;
+
+static ahead ahead_of_a(const wfi_gemm *g, const wfi_gemm_part *p, int64_t i, int64_t k, int64_t mc, int64_t kc,
+                        int64_t tiles)
+{
+    ahead s = { .left = 0 };
+    if (k >= g->k || i >= p->m || (g->a_m != 1 && g->a_k != 1))
+        return s;
+    mc = least(mc, p->m - i), kc = least(kc, g->k - k);
+    bool along = g->a_k != 1;
+    s.line = p->a + (i * g->a_m + k * g->a_k) * (int64_t)sizeof(E);
+    s.stride = (along ? g->a_k : g->a_m) * (int64_t)sizeof(E);
+    s.bytes = (along ? mc : kc) * (int64_t)sizeof(E);
+    s.left = along ? kc : mc;
+    s.per = s.left * (s.bytes / 64 + 1) / tiles + 1;
+    return s;
+}
+
+/* Both packed. Loops: block of n > superblock of m > block of k > block of m > panel of b > panel of a: the panel of b
+ * stays in L1, the block of a in L2. b is packed when the first block of m comes by, where it is used at once. Between
+ * blocks of k the chains wait in scratch, one contiguous tile each: rows of c are too far apart to be read back. */
+static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    _Alignas(64) T spare[MR * NR];
+    T *pa = (T *)(void *)p->scratch, *pb = (T *)(void *)(p->scratch + g->pb_at);
+    T *cs = (T *)(void *)(p->scratch + g->cs_at);
+    const int64_t m = p->m, n = p->n, k = g->k, kb = g->kb, mb = g->mb, nb = g->nb, sb = g->sb;
+    for (int64_t jc = 0; jc < n; jc += nb)
+        for (int64_t is = 0; is < m; is += sb)
+            for (int64_t pc = 0; pc < k || !pc; pc += kb) /* k = 0: once, for the zeros */
+                for (int64_t ic = is; ic < m && ic < is + sb; ic += mb) {
+                    int64_t nc = least(n - jc, nb), kc = least(k - pc, kb), mc = least(m - ic, mb);
+                    for (int64_t i = 0, rows; i < mc; i += rows) {
+                        rows = tile_rows(mc, i);
+                        pack_a(g, (const E *)(const void *)p->a + (ic + i) * g->a_m + pc * g->a_k, rows, m - ic - i,
+                               kc, pa + i * kc);
+                    }
+                    bool fresh = g->keep ? !ic : ic == is, more = ic + mb < m && ic + mb < is + sb;
+                    int64_t high = (mc + MR - 1) / MR, lines = kc / high + 1;
+                    ahead next = ahead_of_a(g, p, more ? ic + mb : is, more ? pc : pc + kb, mb, kb,
+                                            high * ((nc + NR - 1) / NR));
+                    for (int64_t j = 0; j < nc; j += NR) {
+                        T *bp = pb + (g->keep ? pc * (nb + NR) : 0) + j * kc, *ct = cs + (ic - is) * NR + j * sb;
+                        const E *from = (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n;
+                        int64_t cols = least(NR, nc - j), at = 0;
+                        if (fresh)
+                            pack_b(g, from, cols, n - jc - j, kc, bp);
+                        wfi_tile t = { .k = kc, .ai = 1, .b = bp, .bs = NR };
+                        t.pfs = fresh ? g->b_k * (int64_t)sizeof(E) : NR * LANE;
+                        const char *pf = fresh ? (const char *)(from + NR) : (const char *)(bp + NR * kc);
+                        bool read = nc - j > NR && (!fresh || g->b_n == 1);
+                        for (int64_t i = 0, rows; i < mc; i += rows) {
+                            rows = tile_rows(mc, i);
+                            t.a = pa + i * kc, t.ap = rows;
+                            t.pf = pf + at * t.pfs, t.npf = read ? least(lines, kc - at) : 0;
+                            t.pf2 = next.line + next.at, t.npf2 = next.left > 0 ? next.per : 0;
+                            t.next = pc ? (const char *)(ct + rows * NR) : NULL;
+                            tile_run(g, &t, cols == NR ? TILE_TABLE.packed[rows - 1] : pick(rows, cols), rows, cols, ct,
+                                     !pc, pc + kc >= k, p->c + ((ic + i) * g->c_m + (jc + j) * g->c_n) * out_bytes(g),
+                                     spare);
+                            ct += rows * NR;
+                            at += lines;
+                            next.at += 64 * next.per;
+                            if (next.at >= next.bytes)
+                                next.at = 0, next.line += next.stride, next.left--;
+                        }
+                    }
+                }
+}
+
+/* q rows of b, m <= 4 of a: c[i][j] goes on with x[i + 4*s] * b[s][j], s < q. */
+WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int64_t bs, int64_t n, T *c, int64_t ldc)
+{
+    int64_t j = 0;
+    for (; j + 2 * VL <= n; j += 2 * VL) {
+        V r[4][2];
+        WFI_UNROLL for (int i = 0; i < m; i++) WFI_UNROLL for (int v = 0; v < 2; v++) r[i][v] =
+            first ? (V){ 0 } : ld(c + i * ldc + j + VL * v);
+        WFI_UNROLL for (int s = 0; s < q; s++)
+        {
+            V y = LDE(b + s * bs + j), z = LDE(b + s * bs + j + VL);
+            WFI_PIN(y);
+            WFI_PIN(z);
+            WFI_UNROLL for (int i = 0; i < m; i++)
+            {
+                V w = set1(x[i + 4 * s]);
+                WFI_PIN(w);
+                r[i][0] = FMA(w, y, r[i][0]);
+                r[i][1] = FMA(w, z, r[i][1]);
+            }
+        }
+        WFI_UNROLL for (int i = 0; i < m; i++) WFI_UNROLL for (int v = 0; v < 2; v++) st(c + i * ldc + j + VL * v,
+                                                                                          r[i][v]);
+    }
+    for (; j < n; j += VL)
+        for (int i = 0; i < m; i++) {
+            V r = first ? (V){ 0 } : LDM(c + i * ldc + j, LANES(n - j));
+            for (int s = 0; s < q; s++)
+                r = FMA(set1(x[i + 4 * s]), LDEM(b + s * bs + j, n - j), r);
+            STM(c + i * ldc + j, LANES(n - j), r);
+        }
+}
+#define ROWS_AT_ONCE 8 /* so many streams for the hardware's read-ahead; c is read and written once for so many rows */
+WFI_INLINE void rows_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
+{
+    T x[4 * ROWS_AT_ONCE];
+    for (int64_t p = 0; p < g->k; p += ROWS_AT_ONCE, b += ROWS_AT_ONCE * g->b_k) {
+        int q = (int)least(ROWS_AT_ONCE, g->k - p);
+        for (int s = 0; s < q; s++)
+            for (int i = 0; i < m; i++)
+                x[i + 4 * s] = WIDE(a[i * g->a_m + (p + s) * g->a_k]);
+        if (q == ROWS_AT_ONCE)
+            rows_step(m, ROWS_AT_ONCE, !p, x, b, g->b_k, n, c, ldc);
+        else
+            for (int s = 0; s < q; s++)
+                rows_step(m, 1, !(p + s), x + 4 * s, b + s * g->b_k, g->b_k, n, c, ldc);
+    }
+}
+/* m <= 4, b_n == 1, k > 0: b is read once. */
+static void rows(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    const E *a = (const E *)(const void *)p->a, *b = (const E *)(const void *)p->b;
+    for (int64_t j = 0, n; j < p->n; j += n) {
+        n = least(WFI_GEMM_COLUMNS / p->m / NR * NR, p->n - j);
+        char *c = p->c + j * g->c_n * out_bytes(g);
+        T *d = g->plain ? (T *)(void *)c : (T *)(void *)p->scratch;
+        int64_t ldc = g->plain ? g->c_m : n;
+        switch (p->m) {
+        case 1: rows_all(g, 1, a, b + j, n, d, ldc); break;
+        case 2: rows_all(g, 2, a, b + j, n, d, ldc); break;
+        case 3: rows_all(g, 3, a, b + j, n, d, ldc); break;
+        default: rows_all(g, 4, a, b + j, n, d, ldc); break;
+        }
+        if (!g->plain)
+            put(g, d, ldc, p->m, n, c);
+    }
+}
+
+/* VL columns of b, which lie along k: transposed in registers, so that each lane is one ascending chain. */
+WFI_INLINE void cols_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
+{
+    const E *line[VL];
+    V r[4];
+    for (int q = 0; q < VL; q++)
+        line[q] = b + least(q, n - 1) * g->b_n;
+    WFI_UNROLL for (int i = 0; i < m; i++) r[i] = (V){ 0 };
+    for (int64_t p = 0; p < g->k; p += VL) {
+        V v[VL];
+        bool whole = g->k - p >= VL;
+        if (whole) {
+            WFI_UNROLL for (int q = 0; q < VL; q++)
+            {
+                v[q] = LDE(line[q] + p);
+                __builtin_prefetch(line[q] + p + 1024 / sizeof(E));
+            }
+        } else {
+            WFI_UNROLL for (int q = 0; q < VL; q++) v[q] = LDEM(line[q] + p, g->k - p);
+        }
+        TRANSPOSE(v);
+        const E *x = a + p * g->a_k;
+        if (whole) {
+            WFI_UNROLL for (int q = 0; q < VL; q++) WFI_UNROLL for (int i = 0; i < m; i++) r[i] =
+                FMA(set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q], r[i]);
+        } else {
+            for (int q = 0; q < g->k - p; q++)
+                for (int i = 0; i < m; i++)
+                    r[i] = FMA(set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q], r[i]);
+        }
+    }
+    WFI_UNROLL for (int i = 0; i < m; i++) STM(c + i * ldc, LANES(n), r[i]);
+}
+static void cols(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    const E *a = (const E *)(const void *)p->a;
+    _Alignas(64) T spare[4 * VL];
+    for (int64_t j = 0; j < p->n; j += VL) {
+        const E *b = (const E *)(const void *)p->b + j * g->b_n;
+        char *c = p->c + j * g->c_n * out_bytes(g);
+        int64_t n = least(VL, p->n - j), ldc = g->plain ? g->c_m : VL;
+        T *d = g->plain ? (T *)(void *)c : spare;
+        switch (p->m) {
+        case 1: cols_all(g, 1, a, b, n, d, ldc); break;
+        case 2: cols_all(g, 2, a, b, n, d, ldc); break;
+        case 3: cols_all(g, 3, a, b, n, d, ldc); break;
+        default: cols_all(g, 4, a, b, n, d, ldc); break;
+        }
+        if (!g->plain)
+            put(g, d, ldc, p->m, n, c);
+    }
+}
+
+const wfi_gemm_type WFI_K(TYPE) = {
+    .mr = MR,
+    .nr = NR,
+    .lanes = VL,
+    .bytes = LANE,
+    .tier = {
+#if IN_PLACE
+        [WFI_GEMM_SMALL] = small,
+        [WFI_GEMM_PLACE] = place,
+#endif
+        [WFI_GEMM_PACKED] = packed,
+        [WFI_GEMM_ROWS] = rows,
+        [WFI_GEMM_COLS] = cols,
+    },
+};

@@ -1,0 +1,97 @@
+/* gemm_part.h - what the files of a product share: one tile, one part, and the tables of functions for each type. */
+#ifndef WFI_KERNEL_GEMM_PART_H
+#define WFI_KERNEL_GEMM_PART_H
+#include "kernel/gemm/gemm.h"
+
+/* One register tile: out[i][j] = chain over p < k of a[i*ai + p*ap] * b[p*bs + j] that continues in[i][j] (NULL: +0).
+ * Strides in elements. Everything is of the accumulator's type. */
+typedef struct wfi_tile {
+    int64_t k;
+    const void *a;
+    int64_t ai, ap;
+    const void *b;
+    int64_t bs;
+    const void *in;
+    int64_t ldi;
+    void *out;
+    int64_t ldo;
+    int64_t n;         /* columns; fewer than the tile's width only where it is masked */
+    int64_t ahead;     /* unpacked b: rows of b to read ahead */
+    const char *next;  /* packed: the next waiting chains (NULL: none) */
+    const char *pf;    /* packed: npf lines, pfs bytes apart, of the next panel of b ... */
+    int64_t pfs, npf;
+    const char *pf2;   /* ... and npf2 adjacent lines of the next block of a, as it lies */
+    int64_t npf2;
+} wfi_tile;
+typedef void wfi_tile_fn(const wfi_tile *t);
+
+/* Rows of the register tile: rows * 2 accumulators, 2 vectors of b and a broadcast must fit in the registers. */
+#if defined __AVX512F__
+#define WFI_GEMM_MR     14
+#define WFI_GEMM_MR_INT 8
+#elif defined __AVX2__
+#define WFI_GEMM_MR     6
+#define WFI_GEMM_MR_INT 4
+#else
+#define WFI_GEMM_MR     4
+#define WFI_GEMM_MR_INT 4
+#endif
+#define WFI_GEMM_MR_MAX 14
+typedef struct wfi_gemm_tiles {
+    wfi_tile_fn *packed[WFI_GEMM_MR_MAX];       /* [rows - 1]: both operands packed, full width */
+    wfi_tile_fn *any[2][2][WFI_GEMM_MR_MAX];    /* [masked][vectors - 1][rows - 1] */
+} wfi_gemm_tiles;
+
+/* A part of one product: m x n elements of c. */
+typedef struct wfi_gemm_part {
+    const char *a, *b;
+    char *c;
+    int64_t m, n;
+    char *scratch;
+} wfi_gemm_part;
+typedef void wfi_gemm_part_fn(const wfi_gemm *g, const wfi_gemm_part *p);
+
+/* An element type: shape of its register tile, and one function a tier (NULL: this type has no such tier). */
+typedef struct wfi_gemm_type {
+    int32_t mr, nr, lanes; /* of the accumulator */
+    int32_t bytes;         /* of the accumulator */
+    wfi_gemm_part_fn *tier[WFI_GEMM_TIERS];
+} wfi_gemm_type;
+
+extern const wfi_gemm_tiles WFI_K(wfi_gemm_tiles_f32);
+extern const wfi_gemm_type WFI_K(wfi_gemm_f32), WFI_K(wfi_gemm_f64), WFI_K(wfi_gemm_i32), WFI_K(wfi_gemm_i64),
+    WFI_K(wfi_gemm_bf16), WFI_K(wfi_gemm_f16);
+
+/* Blocks, in elements of k, m and n (and bytes where it says so). A panel of b (kc x nr) is to fill half of L1, a block
+ * of a (mc x kc) a good third of L2; sb rows of chains and nc columns of b live in L3. */
+#if defined __AVX512F__ /* L1 48 KiB (or 32), L2 1 MiB or more */
+#define WFI_GEMM_KC 256
+#define WFI_GEMM_MC_BYTES (448 * 1024)
+#define WFI_GEMM_NC_BYTES (4096)
+#define WFI_GEMM_SB 1024
+#elif defined __AVX2__  /* L1 32 KiB, L2 256 or 512 KiB */
+#define WFI_GEMM_KC 256
+#define WFI_GEMM_MC_BYTES (192 * 1024)
+#define WFI_GEMM_NC_BYTES (4096)
+#define WFI_GEMM_SB 576
+#else
+#define WFI_GEMM_KC 256
+#define WFI_GEMM_MC_BYTES (128 * 1024)
+#define WFI_GEMM_NC_BYTES (2048)
+#define WFI_GEMM_SB 512
+#endif
+/* Tier PLACE: a block of b (kc2 x nc2) fills half of L2. */
+#ifndef WFI_GEMM_KC2
+#define WFI_GEMM_KC2 384
+#endif
+#ifndef WFI_GEMM_NC2_BYTES
+#if defined __AVX512F__
+#define WFI_GEMM_NC2_BYTES 1536
+#else
+#define WFI_GEMM_NC2_BYTES 768
+#endif
+#endif
+/* Tier ROWS: elements of c that stay in L1 while rows of b go by. */
+#define WFI_GEMM_COLUMNS 4096
+
+#endif
