@@ -80,8 +80,9 @@ static const char *token(const cursor *c, char out[WFI_QUOTED])
     size_t n = 0;
     if (c->i >= c->end)
         return "the end of the header";
-    while (c->i + n < c->end && n < WFI_QUOTED && (n == 0 || !is_token_end(c->p[c->i + n])))
+    while (c->i + n < c->end && n < WFI_QUOTED && !is_token_end(c->p[c->i + n]))
         n++;
+    n += n == 0;
     return wfi_problem_quote(out, (const char *)c->p + c->i, n);
 }
 
@@ -231,6 +232,8 @@ static const char *field_of(char out[FIELD_BYTES], const char *name, const char 
 {
     (void)wfi_problem_quote(out, name, strlen(name));
     size_t n = strlen(out), m = strlen(part);
+    if (!m)
+        return out;
     if (m > FIELD_BYTES - n - 2)
         m = FIELD_BYTES - n - 2;
     out[n] = ' ';
