@@ -1,0 +1,71 @@
+/* cpu.h - the CPU as a device: which kernels this processor gets, and how operators are bound to them.
+ *
+ * Each file impl_*.c has a list of implementations; impls.c has the list of lists, in order of preference. The first
+ * whose bind accepts is taken. An implementation states its order class; those that one node may use in `strict` must
+ * have the same. */
+#ifndef WFI_DEVICE_CPU_CPU_H
+#define WFI_DEVICE_CPU_CPU_H
+#include "device/device.h"
+#include "ops/op.h"
+
+typedef enum wfi_isa { WFI_ISA_PORTABLE = 0, WFI_ISA_AVX2 = 1, WFI_ISA_AVX512 = 2, WFI_ISA_AMX = 3 } wfi_isa;
+
+struct wfi_gemm_kernels;
+struct wfi_conv_kernels;
+struct wfi_pool2d_kernels;
+struct wfi_ew_kernels;
+struct wfi_copy_kernels;
+struct wfi_reduce_kernels;
+struct wfi_row_kernels;
+struct wfi_index_kernels;
+struct wfi_optim_kernels;
+struct wfi_attention_kernels;
+
+typedef struct wfi_cpu {
+    wfi_device base;
+    wfi_isa isa;
+    bool amx; /* granted by the system */
+    const struct wfi_gemm_kernels *gemm;
+    const struct wfi_conv_kernels *conv;
+    const struct wfi_pool2d_kernels *pool2d;
+    const struct wfi_ew_kernels *ew;
+    const struct wfi_copy_kernels *copy;
+    const struct wfi_reduce_kernels *reduce;
+    const struct wfi_row_kernels *row;
+    const struct wfi_index_kernels *index;
+    const struct wfi_optim_kernels *optim;
+    const struct wfi_attention_kernels *attention;
+} wfi_cpu;
+
+typedef struct wfi_impl {
+    uint32_t op; /* wfi_op, or WFI_IMPL_EW: every element-wise primitive */
+    const char *name;
+    const char *order; /* "" where nothing is summed */
+    /* Fills b (device.h) or says why not, a const string. */
+    const char *(*bind)(const wfi_cpu *d, wfi_bind *b);
+} wfi_impl;
+
+#define WFI_IMPL_EW 0xfffffffeu
+
+typedef struct wfi_impl_list {
+    const wfi_impl *impl;
+    uint32_t n;
+} wfi_impl_list;
+
+extern const wfi_impl_list wfi_impl_lists[]; /* ends with n = 0 */
+
+/* isa.c */
+wfi_isa wfi_isa_best(void);                /* by feature bits, capped by WEFT_ISA */
+const char *wfi_isa_name(wfi_isa isa);
+void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa); /* sets the tables */
+
+/* What several files of implementations need. */
+/* A view of `v` broadcast to the shape of `like`: stride 0 where it repeats. */
+void wfi_impl_broadcast(const wfi_view *v, const wfi_view *like, wfi_view *out);
+/* Gives `out` (same shape) the layout of `like` if that is dense, else row-major. */
+void wfi_impl_keep_layout(const wfi_view *like, wfi_view *out);
+/* Bit mask of axes (negative ones counted from the end; n < 0 or an empty list: all of ndim). */
+uint32_t wfi_impl_axes(wf_dims axes, int32_t ndim);
+bool wfi_impl_dense(const wfi_view *v); /* covers elements 0 .. n-1 in some order of its axes */
+
+#endif

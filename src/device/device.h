@@ -1,0 +1,117 @@
+/* device.h - what a device is: a table of fifteen functions, and how it is asked to carry out a node.
+ *
+ * Work is submitted to a queue as an array of commands that waits for, and signals, points on timelines: an event is
+ * {queue, value}, reached when the queue's counter is at least value. The runtime, not the device, makes sure that
+ * inputs are resident and reuses memory by timeline. */
+#ifndef WFI_DEVICE_DEVICE_H
+#define WFI_DEVICE_DEVICE_H
+#include "base/mem.h"
+#include "base/pool.h"
+#include "kernel/kernel.h"
+#include "ops_enum.h"
+
+typedef struct wfi_device wfi_device;
+typedef struct wfi_queue wfi_queue;
+
+typedef struct wfi_event {
+    wfi_queue *queue;
+    uint64_t value;
+} wfi_event;
+
+typedef enum wfi_cmd_kind {
+    WFI_CMD_KERNEL = 0,
+    WFI_CMD_COPY = 1,    /* args {to, from}, bytes */
+    WFI_CMD_FILL = 2,    /* args {to}, bytes of zeros */
+    WFI_CMD_HOST = 3,    /* fn on the host, in order */
+    WFI_CMD_STAMP = 4,   /* writes the clock (ns) to args[0] */
+    WFI_CMD_EXEC = 5,    /* params is a wfi_batch of commands recorded before */
+    WFI_CMD_BARRIER = 6, /* later commands see what earlier ones wrote */
+    WFI_CMD_COLLECTIVE = 7
+} wfi_cmd_kind;
+
+typedef struct wfi_cmd {
+    wfi_kernel_fn *fn;
+    const void *params;
+    void *const *args;
+    size_t bytes; /* COPY, FILL; KERNEL: scratch that it needs */
+    uint32_t node;
+    uint8_t kind;
+    bool faults; /* may fail: the queue stops behind it if it did */
+} wfi_cmd;
+
+typedef struct wfi_batch {
+    uint32_t n;
+    const wfi_cmd *cmd;
+} wfi_batch;
+
+/* ---- one node asked of a device ---- */
+
+#define WFI_BIND_IN  32 /* operands at most (concat); more are joined in steps */
+#define WFI_BIND_OUT 4
+
+/* In: what is asked. Out, filled by the implementation that accepts: how it is done. */
+typedef struct wfi_bind {
+    uint32_t op; /* wfi_op */
+    const wfi_attrs *attr;
+    int32_t nin, nout;
+    const wfi_view *in;  /* in[nin]; dtype WF_DTYPE_NONE: operand not given */
+    wfi_view *out;       /* out[nout]: dtype and shape stand, strides are row-major and may be changed */
+    int32_t threads;
+
+    wfi_kernel_fn *fn; /* NULL with alias >= 0: no work at all */
+    void *params;      /* WFI_PARAMS_MAX bytes, aligned to 64 */
+    size_t params_bytes;
+    size_t scratch;
+    int32_t alias;         /* out[0] is a view of operand `alias` (-1: it is not) ... */
+    int64_t alias_offset;  /* ... which begins so many elements after the operand's first */
+    uint32_t inplace;      /* bit i: out[0] may take the buffer of operand i, if their layouts are equal */
+    uint32_t inplace_of[WFI_BIND_OUT]; /* the same for the further outputs */
+    bool faults;
+    const char *impl;  /* "cpu.gemm" */
+    const char *order; /* the order class of its sums, "" if it has none */
+} wfi_bind;
+
+typedef struct wfi_device_api {
+    uint32_t version; /* of this table: 1 */
+    const char *name;
+    int (*probe)(void);                                      /* devices there are */
+    wfi_device *(*open)(wfi_mem *mem, int index, int threads); /* NULL: no memory, no thread */
+    void (*close)(wfi_device *d);
+    void *(*alloc)(wfi_device *d, size_t bytes);
+    void (*free)(wfi_device *d, void *p);
+    void *(*map)(wfi_device *d, void *p); /* where the host sees it; NULL: it does not */
+    wfi_queue *(*queue_new)(wfi_device *d);
+    void (*queue_del)(wfi_queue *q);
+    /* Runs the commands in order after all waits; then the queue's counter is `signal` (0: the next number). */
+    wf_status (*submit)(wfi_queue *q, const wfi_cmd *cmd, uint32_t n, const wfi_event *waits, uint32_t nwaits,
+                        uint64_t signal);
+    wf_status (*wait)(wfi_queue *q, uint64_t value);
+    uint64_t (*poll)(const wfi_queue *q); /* the counter now */
+    /* Why a node cannot be done (a const string; all reasons joined in b->impl's log), or NULL: bound. */
+    const char *(*module_load)(wfi_device *d, wfi_bind *b);
+    wfi_kernel_fn *(*kernel)(wfi_device *d, const wfi_bind *b);
+    void (*module_free)(wfi_device *d, wfi_bind *b);
+    const wfi_batch *(*record)(wfi_queue *q, const wfi_cmd *cmd, uint32_t n); /* optional */
+} wfi_device_api;
+
+/* Devices embed this first. */
+struct wfi_device {
+    const wfi_device_api *api;
+    wfi_mem *mem;
+    wfi_pool *pool;
+    int threads;
+};
+struct wfi_queue {
+    wfi_device *device;
+    _Atomic uint64_t value; /* the timeline */
+    wfi_fault fault;        /* of the last submit */
+    void *scratch;
+    size_t scratch_bytes;
+};
+
+extern const wfi_device_api wfi_device_cpu;
+
+/* Room for at least `bytes` of scratch; only between submits. False: out of memory. */
+bool wfi_queue_reserve(wfi_queue *q, size_t bytes);
+
+#endif

@@ -1,0 +1,322 @@
+/* The reverse sweep: from a loss back over the records of the step, calling each operator's rule. The rules are
+ * written with the public builders, so gradients run or are recorded like anything else, and gradients of gradients
+ * are ordinary. Shapes are fitted here: a rule may ignore broadcasting. */
+#include <string.h>
+#include "record/record.h"
+
+typedef struct sweep {
+    wf_ctx *c;
+    uint32_t loss;
+    const char *site;
+} sweep;
+
+static bool is_float(const wf_ctx *c, uint32_t type)
+{
+    return type && wfi_type_at(&c->ids, type)->dtype <= WF_BF16;
+}
+
+/* In a lazy step the handle of a record inside a skipped body has not been handed out yet. */
+static wf_tensor *handle(wf_ctx *c, uint32_t ord)
+{
+    wf_tensor *h = ord == WFI_NONE ? NULL : c->r.H[ord];
+    if (h && !c->run_now)
+        h->tag = c->r.stag | ord;
+    return h;
+}
+
+static void set_adj(wf_ctx *c, uint32_t ord, wf_tensor *g)
+{
+    wf_tensor *was = c->adj[ord];
+    c->adj[ord] = g;
+    if (c->run_now) {
+        if (g)
+            g->refs++;
+        if (was)
+            wfi_handle_unref(c, was);
+    }
+}
+
+/* Sums or repeats g so that it has the shape `want`. */
+static wf_tensor *fit(wf_tensor *g, wf_dims want, const char *site)
+{
+    wf_dims have = wfi_shape(g), sum = WF_NO_DIMS, shape = want;
+    int32_t extra = have.n - want.n;
+    bool same = extra == 0 && !memcmp(have.d, want.d, (size_t)want.n * sizeof want.d[0]);
+    if (same)
+        return g;
+    for (int32_t i = 0; i < have.n; i++)
+        if (i < extra || (want.d[i - extra] == 1 && have.d[i] != 1))
+            sum.d[sum.n++] = i;
+    if (sum.n)
+        g = wf_sum_(g, sum, WF_OPTS(wf_sum_opts, .keep = extra <= 0), site);
+    if (g && extra > 0 && wfi_shape(g).n != want.n)
+        g = wf_reshape_(g, want, site);
+    have = wfi_shape(g);
+    if (g && (have.n != shape.n || memcmp(have.d, shape.d, (size_t)shape.n * sizeof shape.d[0])))
+        g = wf_broadcast_to_(g, shape, site);
+    return g;
+}
+
+static void add_to(sweep *s, uint32_t ord, wf_tensor *g)
+{
+    wf_ctx *c = s->c;
+    const wfi_type *t = wfi_type_at(&c->ids, c->r.base[ord].type);
+    wf_dims want = { t->ndim, { 0 } };
+    memcpy(want.d, t->dim, sizeof want.d);
+    g = g ? fit(g, want, s->site) : NULL;
+    if (g && c->adj[ord])
+        g = wf_add_(c->adj[ord], g, s->site);
+    if (g)
+        set_adj(c, ord, g);
+}
+
+static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op, const uint32_t *need)
+{
+    wf_ctx *c = s->c;
+    wfi_rec r = c->r.base[i];
+    uint32_t in[WFI_BIND_IN], nin = wfi_run_operands(c->r.base, i, in);
+    wf_tensor *hin[WFI_BIND_IN], *gin[WFI_BIND_IN] = { NULL }, *out[WFI_BIND_OUT], *gout[WFI_BIND_OUT];
+    bool want[WFI_BIND_IN], any = false;
+    for (uint32_t k = 0; k < nin; k++) {
+        hin[k] = handle(c, in[k]);
+        want[k] = in[k] != WFI_NONE && need[in[k]];
+    }
+    for (uint32_t k = 0; k < op->nout; k++) {
+        out[k] = handle(c, i + k);
+        gout[k] = c->adj[i + k];
+        any |= gout[k] != NULL;
+    }
+    if (!any || !op->def->grad)
+        return;
+    size_t mark = c->nown;
+    wf_vjp v = { .in = hin, .nin = (int32_t)nin, .nout = op->nout, .y = out[0], .g = gout[0], .out = out, .gout = gout,
+                 .want = want, .gin = gin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(r.key)), .site = s->site };
+    op->def->grad(&v);
+    for (uint32_t k = 0; k < nin && c->status == WF_OK; k++)
+        if (want[k] && gin[k])
+            add_to(s, in[k], gin[k]);
+    if (c->run_now) /* temporaries of the rule die here */
+        while (c->nown > mark) {
+            wf_tensor *h = c->own[--c->nown];
+            if (h) {
+                h->own = WFI_NONE;
+                wfi_handle_unref(c, h);
+            }
+        }
+}
+
+/* need[i] (in c->mark): a wanted leaf is reached from record i. The caller has marked the leaves. */
+static void spread_need(wf_ctx *c, uint32_t loss, uint32_t *need)
+{
+    for (uint32_t i = 0; i <= loss; i++) {
+        const wfi_rec *r = &c->r.base[i];
+        uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = 0;
+        if (need[i] || (r->key & WFI_KEY_NOGRAD && op < WFI_OP_COUNT) || !is_float(c, r->type))
+            continue;
+        if (op < WFI_OP_COUNT) {
+            nin = wfi_run_operands(c->r.base, i, in);
+            if (!wfi_op_table[op].def->grad)
+                continue;
+        } else if (op == WFI_EV_PART || (op == WFI_EV_VALUE && r->in[0] != WFI_NONE))
+            in[nin++] = r->in[0];
+        for (uint32_t k = 0; k < nin; k++)
+            need[i] |= in[k] != WFI_NONE && need[in[k]];
+    }
+    for (uint32_t i = 0; i <= loss; i++) { /* later results of a node, where only they are differentiable */
+        const wfi_rec *r = &c->r.base[i];
+        uint32_t op = WFI_KEY_OP(r->key);
+        for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout && i + k <= loss; k++)
+            need[i] |= need[i + k];
+    }
+}
+
+static bool begin(sweep *s, uint32_t **need)
+{
+    wf_ctx *c = s->c;
+    size_t n = (size_t)s->loss + 1 + WFI_BIND_OUT;
+    if (!wfi_mem_grow(c->mem, &c->mark, &c->cap_mark, n, sizeof *c->mark) ||
+        !wfi_mem_grow(c->mem, &c->adj, &c->cap_adj, n, sizeof *c->adj)) {
+        wfi_error_memory(c, "the gradient", s->site);
+        return false;
+    }
+    memset(c->mark, 0, n * sizeof *c->mark);
+    memset(c->adj, 0, n * sizeof *c->adj);
+    *need = c->mark;
+    return true;
+}
+
+static void backward(sweep *s, const uint32_t *need)
+{
+    wf_ctx *c = s->c;
+    if (!need[s->loss] || c->status != WF_OK)
+        return;
+    const wfi_type *t = wfi_type_at(&c->ids, c->r.base[s->loss].type);
+    wf_dims shape = { t->ndim, { 0 } };
+    memcpy(shape.d, t->dim, sizeof shape.d);
+    wf_tensor *one = wfi_emit_const(c, t->dtype, 1, s->site);
+    set_adj(c, s->loss, one ? fit(one, shape, s->site) : NULL);
+    for (uint32_t i = s->loss + 1; i-- > 0 && c->status == WF_OK;) {
+        const wfi_rec *r = &c->r.base[i];
+        uint32_t op = WFI_KEY_OP(r->key);
+        if (!need[i])
+            continue;
+        if (op < WFI_OP_COUNT)
+            one_rule(s, i, &wfi_op_table[op], need);
+        else if (op == WFI_EV_VALUE && r->in[0] != WFI_NONE && c->adj[i] && need[r->in[0]])
+            add_to(s, r->in[0], c->adj[i]);
+        if (op < WFI_OP_COUNT && c->run_now && need[i] != 2) /* an adjoint dies after its last use */
+            set_adj(c, i, NULL);
+    }
+}
+
+/* Results belong to the scope; everything else that the sweep held is let go. */
+static wf_tensor *take(wf_ctx *c, wf_tensor *g)
+{
+    if (c->run_now && g && g->own == WFI_NONE) {
+        g->refs++;
+        if (!wfi_handle_own(c, g)) {
+            wfi_handle_unref(c, g);
+            return NULL;
+        }
+    }
+    return g;
+}
+
+static void finish(sweep *s)
+{
+    for (uint32_t i = 0; i <= s->loss; i++)
+        set_adj(s->c, i, NULL);
+}
+
+static void want_vars(wf_ctx *c, uint32_t loss, uint32_t *need, uint32_t serial)
+{
+    for (uint32_t i = 0; i <= loss; i++) {
+        const wfi_rec *r = &c->r.base[i];
+        if (WFI_KEY_OP(r->key) == WFI_EV_VALUE && r->in[0] == WFI_NONE)
+            need[i] = c->var[WFI_KEY_PAYLOAD(r->key)]->mark == serial ? 2 : 0;
+    }
+}
+
+/* A variable that was asked for its value several times has an adjoint at each of them. */
+static void gather_vars(sweep *s, wf_tensor **out)
+{
+    wf_ctx *c = s->c;
+    for (uint32_t i = 0; i <= s->loss && c->status == WF_OK; i++) {
+        const wfi_rec *r = &c->r.base[i];
+        if (WFI_KEY_OP(r->key) != WFI_EV_VALUE || r->in[0] != WFI_NONE || !c->adj[i])
+            continue;
+        uint32_t k = c->var[WFI_KEY_PAYLOAD(r->key)]->slot;
+        out[k] = out[k] ? wf_add_(out[k], c->adj[i], s->site) : take(c, c->adj[i]);
+    }
+}
+
+wf_status wfi_sweep_vars(wf_ctx *c, uint32_t loss, uint32_t n, wf_var *const *var, wf_tensor **out, const char *site)
+{
+    sweep s = { c, loss, site };
+    uint32_t *need, serial = ++c->sweep;
+    bool notape = c->notape;
+    uint64_t keybits = c->keybits;
+    c->notape = true; /* what an optimiser asks for carries no history: memory goes back as the sweep goes on */
+    c->keybits = WFI_KEY_NOGRAD;
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = NULL;
+        var[i]->mark = serial;
+        var[i]->slot = i;
+    }
+    if (begin(&s, &need)) {
+        want_vars(c, loss, need, serial);
+        spread_need(c, loss, need);
+        backward(&s, need);
+        gather_vars(&s, out);
+        finish(&s);
+    }
+    c->notape = notape;
+    c->keybits = keybits;
+    return c->status;
+}
+
+wf_status wfi_sweep_records(wf_ctx *c, uint32_t loss, uint32_t n, wf_tensor *const *wrt, wf_tensor **out,
+                            const char *site)
+{
+    sweep s = { c, loss, site };
+    uint32_t *need;
+    if (!begin(&s, &need))
+        return c->status;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t ord = (uint32_t)wrt[i]->tag & WFI_NONE;
+        if (ord <= loss)
+            need[ord] = 2;
+    }
+    spread_need(c, loss, need);
+    backward(&s, need);
+    for (uint32_t i = 0; i < n && c->status == WF_OK; i++) {
+        uint32_t ord = (uint32_t)wrt[i]->tag & WFI_NONE;
+        wf_tensor *g = ord <= loss ? c->adj[ord] : NULL;
+        out[i] = g ? take(c, g) : fit(wfi_like(wrt[i], 0), wfi_shape(wrt[i]), site);
+    }
+    finish(&s);
+    return c->status;
+}
+
+static bool in_history(wf_ctx *c, wf_tensor *t, const char *what, const char *site)
+{
+    if (!t)
+        wfi_error_set(c, WF_ERR_ARG, "wf_grad", site, "%s is NULL", what);
+    else if (t->ctx != c)
+        wfi_error_set(c, WF_ERR_ARG, "wf_grad", site, "%s belongs to another context", what);
+    else if (!c->in_step)
+        wfi_error_set(c, WF_ERR_STATE, "wf_grad", site,
+                      "no step is open, so no history was kept: begin a scope before the forward computation");
+    else if (!wfi_in_step(c, t) && !strcmp(what, "the loss"))
+        wfi_error_set(c, WF_ERR_STATE, "wf_grad", site,
+                      "the loss was not made in this step (%s): history ends with the step or in a no_grad scope",
+                      t->site ? t->site : "?");
+    return c->status == WF_OK;
+}
+
+static bool check_loss(wf_ctx *c, wf_tensor *loss, const char *site)
+{
+    if (!in_history(c, loss, "the loss", site))
+        return false;
+    uint32_t type = wfi_tensor_type(loss);
+    char text[96];
+    if (wfi_type_at(&c->ids, type)->elements != 1 || !is_float(c, type)) {
+        wfi_error_set(c, WF_ERR_SHAPE, "wf_grad", site, "the loss is %s: one element of a float type was expected",
+                      wfi_type_text(&c->ids, type, text, sizeof text));
+        return false;
+    }
+    return true;
+}
+
+wf_status wf_grad_(wf_tensor *loss, int32_t n, wf_tensor *const *wrt, wf_tensor **out, const char *site)
+{
+    if (!loss || n < 0 || (n && (!wrt || !out)))
+        return WF_ERR_ARG;
+    wf_ctx *c = loss->ctx;
+    for (int32_t i = 0; i < n; i++)
+        out[i] = NULL;
+    if (c->status != WF_OK || !check_loss(c, loss, site))
+        return c->status;
+    for (int32_t i = 0; i < n; i++) {
+        static const uint32_t none[3] = { WFI_NONE, WFI_NONE, WFI_NONE };
+        if (!in_history(c, wrt[i], "a tensor to differentiate by", site))
+            return c->status;
+        if (c->run_now ? !wfi_in_step(c, wrt[i]) && !wfi_emit_track(c, wrt[i], WFI_KEY(WFI_EV_INPUT, wrt[i]->layout, 0), none)
+                       : wfi_emit_bind(c, wrt[i], WF_F32, site) == WFI_NONE)
+            return c->status;
+    }
+    for (int32_t i = 0; i < n && !c->run_now; i += 3)
+        wfi_emit_record(c, WFI_KEY(WFI_EV_ARG, 0, 0), (uint32_t)wrt[i]->tag & WFI_NONE,
+                        i + 1 < n ? (uint32_t)wrt[i + 1]->tag & WFI_NONE : WFI_NONE,
+                        i + 2 < n ? (uint32_t)wrt[i + 2]->tag & WFI_NONE : WFI_NONE, 0, site);
+    uint32_t ord = (uint32_t)loss->tag & WFI_NONE;
+    wfi_composite k = wfi_composite_begin(c, WFI_EV_GRAD, (uint32_t)n, ord, WFI_NONE, NULL, site);
+    if (k.known)
+        wfi_composite_outs(c, &k, (uint32_t)n, out);
+    else {
+        wfi_sweep_records(c, ord, (uint32_t)n, wrt, out, site);
+        for (int32_t i = 0; i < n; i++)
+            wfi_composite_out(c, out[i], site);
+    }
+    return wfi_composite_end(c, &k);
+}

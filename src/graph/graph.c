@@ -1,0 +1,64 @@
+#include "graph/graph.h"
+#include <string.h>
+#include "base/hash.h"
+
+void wfi_graph_init(wfi_graph *g, wfi_mem *mem, wfi_ids *ids)
+{
+    *g = (wfi_graph){ .mem = mem, .ids = ids };
+}
+
+void wfi_graph_free(wfi_graph *g)
+{
+    if (!g->mem)
+        return;
+    wfi_mem_free(g->mem, g->node);
+    wfi_mem_free(g->mem, g->value);
+    wfi_mem_free(g->mem, g->in);
+    *g = (wfi_graph){ 0 };
+}
+
+/* Equal nodes over equal operands have equal hashes; interned ids never enter, contents do. */
+static uint64_t node_hash(const wfi_graph *g, const wfi_node *n, const uint32_t *out_type)
+{
+    uint64_t h = wfi_hash64(&n->op, sizeof n->op, n->nin);
+    if (n->op < WFI_OP_COUNT || n->op == WFI_NODE_CONST) {
+        if (n->payload) {
+            const wfi_attr_item *a = wfi_attr_at(g->ids, n->payload);
+            h = wfi_hash64(a->data, a->bytes, h);
+        }
+    } else
+        h = wfi_hash64(&n->payload, sizeof n->payload, h);
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = g->in[n->in0 + i];
+        uint64_t w[2] = { 0, 0 };
+        if (v != WFI_NO_VALUE) {
+            w[0] = g->node[g->value[v].node].hash;
+            w[1] = v - g->node[g->value[v].node].out0;
+        }
+        h = wfi_hash64(w, sizeof w, h);
+    }
+    for (uint32_t i = 0; i < n->nout; i++) {
+        const wfi_type *t = wfi_type_at(g->ids, out_type[i]);
+        h = wfi_hash64(t->dim, sizeof t->dim[0] * (size_t)t->ndim, h + (uint64_t)t->dtype);
+    }
+    return h;
+}
+
+uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin, const uint32_t *in, uint32_t nout,
+                       const uint32_t *out_type, uint32_t prov)
+{
+    if (!wfi_mem_grow(g->mem, &g->node, &g->cap_node, g->nnode + 1, sizeof *g->node) ||
+        !wfi_mem_grow(g->mem, &g->value, &g->cap_value, g->nvalue + nout, sizeof *g->value) ||
+        !wfi_mem_grow(g->mem, &g->in, &g->cap_in, g->nin + nin, sizeof *g->in))
+        return WFI_NO_VALUE;
+    wfi_node n = { .op = op, .payload = payload, .in0 = (uint32_t)g->nin, .out0 = (uint32_t)g->nvalue,
+                   .nin = (uint16_t)nin, .nout = (uint16_t)nout, .prov = prov };
+    if (nin)
+        memcpy(g->in + g->nin, in, nin * sizeof *in);
+    g->nin += nin;
+    for (uint32_t i = 0; i < nout; i++)
+        g->value[g->nvalue++] = (wfi_value){ out_type[i], (uint32_t)g->nnode };
+    n.hash = node_hash(g, &n, out_type);
+    g->node[g->nnode++] = n;
+    return nout ? n.out0 : (uint32_t)g->nnode - 1;
+}

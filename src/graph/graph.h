@@ -1,0 +1,58 @@
+/* graph.h - the graph: nodes and values with 32-bit ids in arrays, types and attributes interned.
+ *
+ * Passes read one graph and write another; nothing is changed in place. Nodes stand in an order in which every operand
+ * comes before its use. A node carries its provenance: the record of the step that it came from. */
+#ifndef WFI_GRAPH_GRAPH_H
+#define WFI_GRAPH_GRAPH_H
+#include "graph/ids.h"
+#include "ops_enum.h"
+
+/* Nodes that are no operators share the number space above them. */
+enum {
+    WFI_NODE_INPUT = 0x8000, /* a leaf of the step; payload: record */
+    WFI_NODE_SCALAR,         /* a host number; payload: record */
+    WFI_NODE_HOST,           /* host numbers of a composite: f64[n]; payload: index */
+    WFI_NODE_CONST,          /* payload: attribute {f64 value, dtype} */
+    WFI_NODE_VAR,            /* the value of a variable when the step begins; payload: variable */
+    WFI_NODE_ASSIGN,         /* in[0] becomes the variable `payload` when the step ends */
+    WFI_NODE_RESULT          /* in[0] outlives the step; payload: record */
+};
+
+typedef struct wfi_node {
+    uint32_t op;      /* wfi_op or WFI_NODE_... */
+    uint32_t payload; /* operators: the attribute (0: none) */
+    uint32_t in0;     /* operands: g->in[in0 .. in0 + nin) are values; WFI_NO_VALUE: not given */
+    uint32_t out0;    /* results: values out0 .. out0 + nout */
+    uint16_t nin, nout;
+    uint32_t flags;
+    uint32_t prov;    /* record of the step */
+    uint64_t hash;    /* structural: operator, attribute, operands' hashes, types */
+} wfi_node;
+
+#define WFI_NO_VALUE 0xffffffffu
+enum { WFI_NODE_NO_MERGE = 1 /* a recompute clone: common subexpressions leave it alone */ };
+
+typedef struct wfi_value {
+    uint32_t type;
+    uint32_t node;
+} wfi_value;
+
+typedef struct wfi_graph {
+    wfi_mem *mem;
+    wfi_ids *ids;
+    wfi_node *node;
+    wfi_value *value;
+    uint32_t *in;
+    size_t nnode, nvalue, nin;
+    size_t cap_node, cap_value, cap_in;
+} wfi_graph;
+
+void wfi_graph_init(wfi_graph *g, wfi_mem *mem, wfi_ids *ids);
+void wfi_graph_free(wfi_graph *g);
+
+/* Appends a node; its results get the types out_type[nout]. Returns the first result's value, or the node's number for
+ * nodes without results; WFI_NO_VALUE: out of memory. */
+uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin, const uint32_t *in, uint32_t nout,
+                       const uint32_t *out_type, uint32_t prov);
+
+#endif

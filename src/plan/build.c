@@ -1,0 +1,396 @@
+/* Graph -> plan: storages, donation, in-place variables, offsets, argument tables.
+ *
+ * Commands stand in the order of the graph. A value's storage is the arena, unless it is a leaf, or leaves the step: a
+ * result or an assigned value gets a fresh buffer in every run, which the handle or the variable then takes over
+ * without a copy. A variable is written in its own buffer where nothing can ask for the old value any more and no
+ * command behind could still fail. */
+#include <stdlib.h>
+#include <string.h>
+#include "base/env.h"
+#include "plan/lower.h"
+#include "plan/plan.h"
+#include "record/record.h"
+
+typedef struct builder {
+    wf_ctx *c;
+    wfi_plan *p;
+    const wfi_graph *g;
+    const wfi_bound **bound; /* of each node; NULL: no operator */
+    uint32_t *cmd_of;        /* of each node: its command, or WFI_NO_VALUE */
+    size_t cap_storage, cap_out;
+    uint32_t last_fault; /* the last command that may fail; 0: none, else its number + 1 */
+} builder;
+
+static uint32_t new_storage(builder *b, wfi_place place, uint32_t id, size_t bytes, uint32_t first)
+{
+    wfi_plan *p = b->p;
+    if (!wfi_mem_grow(b->c->mem, &p->storage, &b->cap_storage, (size_t)p->nstorage + 1, sizeof *p->storage))
+        return WFI_NO_VALUE;
+    p->storage[p->nstorage] =
+        (wfi_storage){ .place = (uint8_t)place, .id = id, .bytes = bytes, .first = first, .last = first };
+    return p->nstorage++;
+}
+
+static bool leaf_storage(builder *b, const wfi_node *n)
+{
+    static const wfi_place place[] = { WFI_PLACE_INPUT, WFI_PLACE_SCALAR, WFI_PLACE_HOST, WFI_PLACE_CONST,
+                                       WFI_PLACE_VAR };
+    const wfi_graph *g = b->g;
+    uint32_t v = n->out0, id = n->payload;
+    const wfi_type *t = wfi_type_at(g->ids, g->value[v].type);
+    if (n->op == WFI_NODE_VAR) /* one storage a variable, however often it is asked for */
+        for (uint32_t s = 0; s < b->p->nstorage; s++)
+            if (b->p->storage[s].place == WFI_PLACE_VAR && b->p->storage[s].id == id)
+                return b->p->value_storage[v] = s, (b->p->value_layout[v] = wfi_ids_dense(g->ids, g->value[v].type)) != 0;
+    if (n->op == WFI_NODE_CONST) {
+        const double *value = wfi_attr_data(g->ids, id);
+        b->p->konst[b->p->nkonst] = 0;
+        wfi_dtype_store(t->dtype, &b->p->konst[b->p->nkonst], 0, *value);
+        id = b->p->nkonst++;
+    }
+    b->p->value_storage[v] = new_storage(b, place[n->op - WFI_NODE_INPUT], id, t->bytes, 0);
+    b->p->value_layout[v] = n->op == WFI_NODE_INPUT ? b->c->r.H[id]->layout : wfi_ids_dense(g->ids, g->value[v].type);
+    return b->p->value_storage[v] != WFI_NO_VALUE && b->p->value_layout[v];
+}
+
+/* Finds the kernels, and where results are views of operands. */
+static bool bind_node(builder *b, uint32_t k)
+{
+    const wfi_graph *g = b->g;
+    const wfi_node *n = &g->node[k];
+    wfi_plan *p = b->p;
+    uint32_t layout[WFI_BIND_IN];
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = g->in[n->in0 + i];
+        layout[i] = v == WFI_NO_VALUE ? 0 : p->value_layout[v];
+    }
+    const wfi_rec *r = &b->c->r.base[n->prov];
+    const wfi_bound *e = wfi_bound_get(b->c, r->key, n->nin, layout, NULL, NULL);
+    if (!e)
+        return false;
+    b->bound[k] = e;
+    for (uint32_t i = 0; i < n->nout; i++) {
+        p->value_layout[n->out0 + i] = e->layout[i];
+        p->value_storage[n->out0 + i] = e->alias >= 0 ? p->value_storage[g->in[n->in0 + (uint32_t)e->alias]]
+                                                      : new_storage(b, WFI_PLACE_ARENA, 0, wfi_type_at(g->ids, e->type[i])->bytes, p->ncmd);
+        if (p->value_storage[n->out0 + i] == WFI_NO_VALUE)
+            return false;
+    }
+    b->cmd_of[k] = WFI_NO_VALUE;
+    if (!e->fn)
+        return true;
+    b->cmd_of[k] = p->ncmd;
+    if (e->faults)
+        b->last_fault = p->ncmd + 1;
+    for (uint32_t i = 0; i < n->nin; i++)
+        if (g->in[n->in0 + i] != WFI_NO_VALUE)
+            p->storage[p->value_storage[g->in[n->in0 + i]]].last = p->ncmd;
+    for (uint32_t i = 0; i < n->nout; i++) {
+        wfi_storage *s = &p->storage[p->value_storage[n->out0 + i]];
+        s->last = s->last < p->ncmd ? p->ncmd : s->last;
+    }
+    p->ncmd++;
+    p->nargs += n->nin + n->nout;
+    return true;
+}
+
+static bool add_out(builder *b, wfi_plan_out o)
+{
+    wfi_plan *p = b->p;
+    if (!wfi_mem_grow(b->c->mem, &p->out, &b->cap_out, (size_t)p->nout + 1, sizeof *p->out))
+        return false;
+    p->out[p->nout++] = o;
+    return true;
+}
+
+/* Everything that leaves the step moves out of the arena. */
+static bool effects(builder *b)
+{
+    for (size_t k = 0; k < b->g->nnode; k++) {
+        const wfi_node *n = &b->g->node[k];
+        if (n->op != WFI_NODE_ASSIGN && n->op != WFI_NODE_RESULT)
+            continue;
+        uint32_t v = b->g->in[n->in0], s = b->p->value_storage[v];
+        if (b->p->storage[s].place == WFI_PLACE_ARENA)
+            b->p->storage[s].place = WFI_PLACE_FRESH;
+        b->p->storage[s].last = b->p->ncmd;
+        if (!add_out(b, (wfi_plan_out){ s, b->p->value_layout[v], n->payload, n->op == WFI_NODE_ASSIGN }))
+            return false;
+    }
+    return true;
+}
+
+/* ---- in place ---- */
+
+static uint32_t var_storage(const wfi_plan *p, uint32_t var)
+{
+    for (uint32_t s = 0; s < p->nstorage; s++)
+        if (p->storage[s].place == WFI_PLACE_VAR && p->storage[s].id == var)
+            return s;
+    return WFI_NO_VALUE;
+}
+
+static void replace_storage(wfi_plan *p, size_t nvalue, uint32_t from, uint32_t to)
+{
+    for (size_t v = 0; v < nvalue; v++)
+        if (p->value_storage[v] == from)
+            p->value_storage[v] = to;
+    for (uint32_t i = 0; i < p->nout; i++)
+        if (p->out[i].storage == from)
+            p->out[i].storage = to;
+    p->storage[from].place = WFI_PLACE_NONE;
+}
+
+/* May the value assigned by out[i] be born in the variable's own buffer? */
+static bool born_in_var(const builder *b, uint32_t i, uint32_t *var_s)
+{
+    const wfi_plan *p = b->p;
+    const wfi_plan_out *o = &p->out[i];
+    const wfi_storage *s = &p->storage[o->storage];
+    const wfi_layout *l = wfi_layout_at(b->g->ids, o->layout);
+    if (s->place != WFI_PLACE_FRESH || !l->contiguous || l->offset || s->first + 1 < b->last_fault ||
+        (*var_s = var_storage(p, o->id)) == WFI_NO_VALUE)
+        return false;
+    if (wfi_type_at(b->g->ids, l->type)->bytes != s->bytes)
+        return false;
+    for (uint32_t j = 0; j < p->nout; j++) /* once assigned, kept by nobody else, the old value kept by nobody */
+        if (j != i && (p->out[j].storage == o->storage || p->out[j].storage == *var_s ||
+                       (p->out[j].assign && p->out[j].id == o->id)))
+            return false;
+    return true;
+}
+
+/* Is operand storage `s` of the node that made `value` one that result may overwrite, element by element? */
+static bool overwrites(const builder *b, uint32_t node, uint32_t result, uint32_t s, uint32_t layout)
+{
+    const wfi_node *n = &b->g->node[node];
+    uint32_t bits = b->bound[node]->inplace[result];
+    bool found = false;
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = b->g->in[n->in0 + i];
+        if (v == WFI_NO_VALUE || b->p->value_storage[v] != s)
+            continue;
+        if (!(i < 32 && bits >> i & 1) || b->p->value_layout[v] != layout)
+            return false; /* also read in another way */
+        found = true;
+    }
+    return found;
+}
+
+static void inplace_vars(builder *b)
+{
+    wfi_plan *p = b->p;
+    const wfi_graph *g = b->g;
+    for (uint32_t i = 0; i < p->nout; i++) {
+        uint32_t vs;
+        if (!p->out[i].assign || !born_in_var(b, i, &vs))
+            continue;
+        uint32_t s = p->out[i].storage, value = WFI_NO_VALUE;
+        for (size_t v = 0; v < g->nvalue && value == WFI_NO_VALUE; v++)
+            if (p->value_storage[v] == s)
+                value = (uint32_t)v; /* the first is the one that was computed; views come later */
+        uint32_t node = g->value[value].node, at = p->storage[s].first;
+        bool dead = p->storage[vs].last < at;
+        if (p->storage[vs].last == at)
+            dead = overwrites(b, node, value - g->node[node].out0, vs, p->out[i].layout);
+        if (!dead)
+            continue;
+        p->storage[vs].written = true;
+        p->storage[vs].last = p->ncmd;
+        replace_storage(p, g->nvalue, s, vs);
+    }
+}
+
+/* A result takes the buffer of an operand that dies here. */
+static void donate(builder *b)
+{
+    wfi_plan *p = b->p;
+    const wfi_graph *g = b->g;
+    for (size_t k = 0; k < g->nnode; k++) {
+        const wfi_node *n = &g->node[k];
+        if (!b->bound[k] || b->cmd_of[k] == WFI_NO_VALUE)
+            continue;
+        for (uint32_t o = 0; o < n->nout; o++) {
+            uint32_t mine = p->value_storage[n->out0 + o];
+            if (p->storage[mine].place != WFI_PLACE_ARENA || p->storage[mine].first != b->cmd_of[k])
+                continue;
+            for (uint32_t i = 0; i < n->nin && i < 32; i++) {
+                uint32_t v = g->in[n->in0 + i], s = v == WFI_NO_VALUE ? WFI_NO_VALUE : p->value_storage[v];
+                if (s == WFI_NO_VALUE || s == mine || p->storage[s].place != WFI_PLACE_ARENA ||
+                    p->storage[s].last != b->cmd_of[k] || p->storage[s].bytes != p->storage[mine].bytes ||
+                    !overwrites(b, (uint32_t)k, o, s, p->value_layout[n->out0 + o]))
+                    continue;
+                p->storage[s].last = p->storage[mine].last;
+                replace_storage(p, g->nvalue, mine, s);
+                break;
+            }
+        }
+    }
+}
+
+static bool offsets(builder *b)
+{
+    wfi_plan *p = b->p;
+    wfi_memplan_item *item = wfi_mem_array(b->c->mem, (size_t)p->nstorage + 1, sizeof *item);
+    uint32_t n = 0;
+    if (!item)
+        return false;
+    for (uint32_t s = 0; s < p->nstorage; s++)
+        if (p->storage[s].place == WFI_PLACE_ARENA)
+            item[n++] = (wfi_memplan_item){ p->storage[s].bytes, p->reuse ? p->storage[s].first : 0,
+                                            p->reuse ? p->storage[s].last : p->ncmd, 0 };
+    p->arena = wfi_memplan(b->c->mem, item, n, &p->bound);
+    n = 0;
+    for (uint32_t s = 0; p->arena != SIZE_MAX && s < p->nstorage; s++)
+        if (p->storage[s].place == WFI_PLACE_ARENA)
+            p->storage[s].offset = item[n++].offset;
+    wfi_mem_free(b->c->mem, item);
+    return p->arena != SIZE_MAX;
+}
+
+/* ---- the flat form ---- */
+
+static void put_arg(builder *b, uint32_t *at, uint32_t value)
+{
+    wfi_plan *p = b->p;
+    wfi_plan_arg a = { WFI_NO_VALUE, 0 };
+    if (value != WFI_NO_VALUE) {
+        const wfi_layout *l = wfi_layout_at(b->g->ids, p->value_layout[value]);
+        a.storage = p->value_storage[value];
+        a.offset = l->offset * (int64_t)wf_dtype_bytes(wfi_type_at(b->g->ids, l->type)->dtype);
+    }
+    p->where[*at] = a;
+    p->args[(*at)++] = NULL;
+}
+
+static bool flatten(builder *b)
+{
+    wfi_plan *p = b->p;
+    wfi_mem *m = b->c->mem;
+    p->cmd = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd);
+    p->cmd_node = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_node);
+    p->cmd_impl = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_impl);
+    p->args = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->args);
+    p->where = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->where);
+    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->args || !p->where)
+        return false;
+    uint32_t at = 0;
+    for (size_t k = 0; k < b->g->nnode; k++) {
+        const wfi_node *n = &b->g->node[k];
+        if (!b->bound[k] || b->cmd_of[k] == WFI_NO_VALUE)
+            continue;
+        uint32_t q = b->cmd_of[k];
+        p->cmd[q] = (wfi_cmd){ .fn = b->bound[k]->fn, .params = b->bound[k]->params, .args = p->args + at,
+                               .bytes = b->bound[k]->scratch, .node = (uint32_t)k, .kind = WFI_CMD_KERNEL,
+                               .faults = b->bound[k]->faults };
+        p->cmd_node[q] = (uint32_t)k;
+        p->cmd_impl[q] = b->bound[k]->impl;
+        for (uint32_t i = 0; i < n->nout; i++)
+            put_arg(b, &at, n->out0 + i);
+        for (uint32_t i = 0; i < n->nin; i++)
+            put_arg(b, &at, b->g->in[n->in0 + i]);
+    }
+    return true;
+}
+
+static bool is_ext(const wfi_storage *s)
+{
+    return s->place != WFI_PLACE_NONE && s->place != WFI_PLACE_ARENA && s->place != WFI_PLACE_CONST;
+}
+
+static bool externals(builder *b)
+{
+    wfi_plan *p = b->p;
+    wfi_mem *m = b->c->mem;
+    uint32_t n = 0, *index = wfi_mem_array(m, (size_t)p->nstorage + 1, sizeof *index);
+    for (uint32_t s = 0; s < p->nstorage; s++)
+        n += is_ext(&p->storage[s]);
+    p->ext = wfi_mem_array(m, (size_t)n + 1, sizeof *p->ext);
+    p->ext_arg0 = wfi_mem_zalloc(m, ((size_t)n + 2) * sizeof *p->ext_arg0);
+    p->ext_args = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->ext_args);
+    p->ext_ptr = wfi_mem_zalloc(m, ((size_t)n + 1) * sizeof *p->ext_ptr);
+    p->fresh = wfi_mem_zalloc(m, ((size_t)n + 1) * sizeof *p->fresh);
+    bool ok = index && p->ext && p->ext_arg0 && p->ext_args && p->ext_ptr && p->fresh;
+    for (uint32_t s = 0; ok && s < p->nstorage; s++) {
+        index[s] = p->next;
+        if (is_ext(&p->storage[s]))
+            p->ext[p->next++] = s;
+    }
+    for (uint32_t i = 0; ok && i < p->nargs; i++)
+        if (p->where[i].storage != WFI_NO_VALUE && is_ext(&p->storage[p->where[i].storage]))
+            p->ext_arg0[index[p->where[i].storage] + 1]++;
+    for (uint32_t i = 0; ok && i < p->next; i++)
+        p->ext_arg0[i + 1] += p->ext_arg0[i];
+    for (uint32_t i = p->nargs; ok && i-- > 0;) /* filled from the back: ext_arg0 ends where it should begin */
+        if (p->where[i].storage != WFI_NO_VALUE && is_ext(&p->storage[p->where[i].storage]))
+            p->ext_args[--p->ext_arg0[index[p->where[i].storage] + 1]] = i;
+    for (uint32_t i = 0; ok && i < p->next; i++)
+        p->ext_arg0[i] = p->ext_arg0[i + 1];
+    if (ok) {
+        uint32_t total = 0;
+        for (uint32_t i = 0; i < p->nargs; i++)
+            total += p->where[i].storage != WFI_NO_VALUE && is_ext(&p->storage[p->where[i].storage]);
+        p->ext_arg0[p->next] = total;
+    }
+    wfi_mem_free(m, index);
+    return ok;
+}
+
+static bool build(builder *b)
+{
+    wfi_plan *p = b->p;
+    for (size_t k = 0; k < b->g->nnode; k++) {
+        const wfi_node *n = &b->g->node[k];
+        b->cmd_of[k] = WFI_NO_VALUE;
+        if (n->op < WFI_OP_COUNT ? !bind_node(b, (uint32_t)k) : n->nout && !leaf_storage(b, n))
+            return false;
+    }
+    if (!effects(b))
+        return false;
+    if (p->reuse) {
+        inplace_vars(b);
+        donate(b);
+    }
+    return offsets(b) && flatten(b) && externals(b);
+}
+
+wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
+{
+    wfi_plan *p = wfi_mem_zalloc(c->mem, sizeof *p);
+    if (!p)
+        return NULL;
+    const char *reuse = wfi_env_get("WEFT_REUSE");
+    p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
+    wfi_graph_init(&p->graph, c->mem, &c->ids);
+    bool ok = wfi_lower_trace(c, t, &p->graph);
+    size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
+    builder b = { .c = c, .p = p, .g = &p->graph, .bound = wfi_mem_zalloc(c->mem, nn * sizeof *b.bound),
+                  .cmd_of = wfi_mem_array(c->mem, nn, sizeof *b.cmd_of) };
+    p->value_storage = wfi_mem_array(c->mem, nv, sizeof *p->value_storage);
+    p->value_layout = wfi_mem_array(c->mem, nv, sizeof *p->value_layout);
+    p->konst = wfi_mem_array(c->mem, nn, sizeof *p->konst);
+    ok = ok && b.bound && b.cmd_of && p->value_storage && p->value_layout && p->konst && build(&b);
+    wfi_mem_free(c->mem, b.bound);
+    wfi_mem_free(c->mem, b.cmd_of);
+    if (!ok) { /* the step still runs, record by record */
+        wfi_plan_free(c, p);
+        return NULL;
+    }
+    c->st.plans++;
+    return p;
+}
+
+void wfi_plan_free(wf_ctx *c, wfi_plan *p)
+{
+    if (!p)
+        return;
+    if (c->last_plan == p)
+        c->last_plan = NULL;
+    void *const parts[] = { p->cmd,      p->cmd_node, p->cmd_impl, p->args,         p->where, p->storage,      p->ext,
+                            p->ext_arg0, p->ext_args, p->ext_ptr,  p->fresh,        p->out,   p->value_storage, p->value_layout,
+                            p->konst };
+    wfi_graph_free(&p->graph);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        wfi_mem_free(c->mem, parts[i]);
+    wfi_mem_free(c->mem, p);
+}

@@ -1,0 +1,82 @@
+/* plan.h - a plan: one step as a flat array of commands over planned memory. Data only: printable, checkable,
+ * replayable.
+ *
+ * A storage is a piece of memory that values live in: a range of the arena, or something outside it (a variable, a
+ * leaf, a number, a fresh buffer that outlives the step). Several values may share one storage: views, and results
+ * that took the buffer of an operand which died (donation). Every argument of every command is a storage and a byte
+ * offset; addresses are patched when they change, which for most is never. */
+#ifndef WFI_PLAN_PLAN_H
+#define WFI_PLAN_PLAN_H
+#include "device/device.h"
+#include "graph/graph.h"
+
+typedef enum wfi_place {
+    WFI_PLACE_NONE = 0,
+    WFI_PLACE_ARENA = 1,
+    WFI_PLACE_VAR = 2,    /* id: variable; written in place where `written` is set */
+    WFI_PLACE_INPUT = 3,  /* id: record */
+    WFI_PLACE_SCALAR = 4, /* id: record */
+    WFI_PLACE_HOST = 5,   /* id: index of the composite's numbers */
+    WFI_PLACE_CONST = 6,  /* offset into the plan's constants */
+    WFI_PLACE_FRESH = 7   /* a new buffer in every run: results and assigned values */
+} wfi_place;
+
+typedef struct wfi_storage {
+    uint8_t place;
+    bool written;      /* VAR: the step writes into the variable's own buffer */
+    uint32_t id;
+    size_t bytes, offset;
+    uint32_t first, last; /* commands between which it is alive, inclusive; first: the one that writes it */
+} wfi_storage;
+
+typedef struct wfi_plan_arg {
+    uint32_t storage;
+    int64_t offset; /* bytes */
+} wfi_plan_arg;
+
+typedef struct wfi_plan_out { /* what leaves the step: a result, or a variable's new value */
+    uint32_t storage, layout;
+    uint32_t id; /* record, or variable */
+    bool assign;
+} wfi_plan_out;
+
+struct wfi_plan {
+    wfi_cmd *cmd;
+    uint32_t ncmd;
+    void **args;         /* of all commands, one after the other */
+    wfi_plan_arg *where; /* the same places, symbolically */
+    uint32_t nargs;
+    wfi_storage *storage;
+    uint32_t nstorage;
+    uint32_t *ext; /* storages outside the arena and the constants ... */
+    uint32_t next;
+    uint32_t *ext_arg0; /* ... and their arguments: ext_args[ext_arg0[i] .. ext_arg0[i + 1]) */
+    uint32_t *ext_args;
+    void **ext_ptr; /* what was patched last */
+    struct wfi_buf **fresh; /* of ext that are FRESH, during a run */
+    wfi_plan_out *out;
+    uint32_t nout;
+    uint64_t *konst;
+    uint32_t nkonst;
+    void *base; /* the arena that addresses were patched for */
+    size_t arena, bound; /* bytes: planned, and the largest sum of live storages */
+    bool reuse;          /* storages share memory (WEFT_REUSE=0 turns it off) */
+    uint32_t *cmd_node;  /* node of each command, for texts */
+    wfi_graph graph;     /* what it was made from */
+    uint32_t *value_storage, *value_layout; /* of each value of the graph */
+    const char **cmd_impl; /* "cpu.gemm" */
+    uint64_t runs;
+};
+typedef struct wfi_plan wfi_plan;
+
+/* Offsets for items that are alive in [first, last], largest first, each at the lowest place that is free all the
+ * time; offset[i] is set. Returns the arena's bytes; *bound: the largest sum of bytes alive at once. Sizes are rounded
+ * to 64 bytes. SIZE_MAX: out of memory or overflow. */
+typedef struct wfi_memplan_item {
+    size_t bytes;
+    uint32_t first, last;
+    size_t offset;
+} wfi_memplan_item;
+size_t wfi_memplan(wfi_mem *mem, wfi_memplan_item *item, uint32_t n, size_t *bound);
+
+#endif

@@ -1,0 +1,278 @@
+/* Operators and operand types -> result types; operators and layouts -> kernel and parameters. Both are looked up once
+ * for each combination and then found by content; the entries never move. */
+#include <stdio.h>
+#include <string.h>
+#include "record/record.h"
+
+
+static inline uint64_t hash_of(uint64_t key, uint32_t nin, const uint32_t *in)
+{
+    uint64_t h = key * 0x9e3779b97f4a7c15u;
+    h ^= h >> 32;
+    for (uint32_t i = 0; i < nin; i++)
+        h = (h + in[i]) * 0xa0761d6478bd642fu, h ^= h >> 29;
+    return h;
+}
+
+static inline bool same_in(const uint32_t *a, const uint32_t *b, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
+static void describe(wf_ctx *c, uint32_t nin, const uint32_t *type, wfi_axis_shape *shape,
+                     wf_dtype *dtype)
+{
+    for (uint32_t i = 0; i < nin; i++) {
+        shape[i] = (wfi_axis_shape){ .ndim = -1 };
+        dtype[i] = WF_DTYPE_NONE;
+        if (!type[i])
+            continue;
+        const wfi_type *t = wfi_type_at(&c->ids, type[i]);
+        dtype[i] = t->dtype;
+        shape[i].dtype = wf_dtype_name(t->dtype);
+        shape[i].ndim = t->ndim;
+        memcpy(shape[i].dim, t->dim, sizeof t->dim);
+    }
+}
+
+/* Result types by the operator's axis map and types rule. */
+static bool result_types(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, uint32_t *out, const char *site,
+                         wf_tensor *const *in)
+{
+    const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
+    const void *attr = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key));
+    wfi_axis_shape shape[WFI_BIND_IN];
+    wf_dtype dtype[WFI_BIND_IN], rtype[WFI_BIND_OUT];
+    wfi_axis_inst x;
+    char err[480] = "";
+    describe(c, nin, type, shape, dtype);
+    bool types = wfi_op_types(op, attr, (int)nin, dtype, rtype, err, sizeof err);
+    if (!types || !wfi_op_bind(op, attr, (int)nin, shape, dtype, NULL, &x, err, sizeof err)) {
+        size_t n = strlen(op->name); /* both name the operator themselves */
+        const char *text = !strncmp(err, op->name, n) && err[n] == ':' ? err + n + 2 : err;
+        wfi_error_set(c, types ? WF_ERR_SHAPE : WF_ERR_DTYPE, op->name, site, "%s", text);
+        if (in)
+            wfi_error_operands(c, op, (int32_t)nin, in);
+        return false;
+    }
+    for (int i = 0; i < op->nout; i++) {
+        int64_t dim[WF_RANK_MAX] = { 0 };
+        int slot = x.nin + i;
+        for (int k = 0; k < x.nd[slot]; k++)
+            dim[k] = x.d[slot][k].size;
+        out[i] = wfi_ids_type(&c->ids, rtype[i], x.nd[slot], dim);
+        if (!out[i]) {
+            wfi_error_set(c, WF_ERR_SHAPE, op->name, site, "the result has too many elements");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *add(wf_ctx *c, size_t bytes, const char *site)
+{
+    void *p = wfi_arena_alloc(&c->bound_data, bytes);
+    if (!p)
+        wfi_error_memory(c, "the operator cache", site);
+    return p;
+}
+
+/* Asks the device. False without an error: it declines, *why says it. */
+static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, const uint32_t *out_type, wfi_bind *b,
+                wfi_view *view, const char **why)
+{
+    const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
+    for (uint32_t i = 0; i < nin; i++) {
+        view[i] = (wfi_view){ .dtype = WF_DTYPE_NONE };
+        if (layout[i])
+            wfi_layout_view(&c->ids, layout[i], &view[i]);
+    }
+    for (int i = 0; i < op->nout; i++) {
+        uint32_t id = wfi_ids_dense(&c->ids, out_type[i]);
+        if (!id) {
+            *why = "out of memory";
+            return false;
+        }
+        wfi_layout_view(&c->ids, id, &view[nin + (uint32_t)i]);
+    }
+    b->op = WFI_KEY_OP(key);
+    b->attr = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key));
+    b->nin = (int32_t)nin;
+    b->nout = op->nout;
+    b->in = view;
+    b->out = view + nin;
+    b->threads = c->rt->threads;
+    b->alias = -1;
+    b->order = "";
+    *why = c->rt->device->api->module_load(c->rt->device, b);
+    return *why == NULL;
+}
+
+static bool keep_bound(wf_ctx *c, wfi_bound *e, const wfi_bind *b, const uint32_t *layout, const char *site)
+{
+    e->fn = b->fn;
+    e->scratch = b->scratch;
+    e->alias = b->alias;
+    memcpy(e->inplace, b->inplace_of, sizeof e->inplace);
+    e->inplace[0] = b->inplace;
+    e->faults = b->faults;
+    e->impl = b->impl;
+    e->order = b->order;
+    if (b->params_bytes) {
+        char *p = add(c, b->params_bytes + 64, site); /* kernels may keep vectors in their parameters */
+        if (!p)
+            return false;
+        p += (64 - (uintptr_t)p % 64) % 64;
+        memcpy(p, b->params, b->params_bytes);
+        e->params = p;
+    }
+    for (uint32_t i = 0; i < e->nout; i++) {
+        int64_t offset = 0;
+        if (i == 0 && b->alias >= 0)
+            offset = wfi_layout_at(&c->ids, layout[b->alias])->offset + b->alias_offset;
+        if (!(e->layout[i] = wfi_ids_layout(&c->ids, e->type[i], b->out[i].stride, offset)))
+            return wfi_error_memory(c, "a layout", site), false;
+    }
+    return wfi_queue_reserve(c->queue, b->scratch) || (wfi_error_memory(c, "scratch memory", site), false);
+}
+
+static bool grow_bound(wf_ctx *c)
+{
+    uint32_t mask = c->bound_mask ? c->bound_mask * 2 + 1 : 1023;
+    wfi_bound **tab = wfi_mem_zalloc(c->mem, ((size_t)mask + 1) * sizeof(wfi_bound *));
+    if (!tab)
+        return false;
+    for (uint32_t i = 0; c->bound && i <= c->bound_mask; i++)
+        for (wfi_bound *e = c->bound[i], *next; e; e = next) {
+            next = e->next;
+            wfi_bound **s = &tab[hash_of(e->key, e->nin, e->in) & mask];
+            e->next = *s;
+            *s = e;
+        }
+    wfi_mem_free(c->mem, c->bound);
+    c->bound = tab;
+    c->bound_mask = mask;
+    return true;
+}
+
+static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t key, uint32_t nin,
+                                                           const uint32_t *layout, uint64_t hash, const char *site,
+                                                           wf_tensor *const *in)
+{
+    const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
+    uint32_t type[WFI_BIND_IN];
+    for (uint32_t i = 0; i < nin; i++)
+        type[i] = layout[i] ? wfi_layout_at(&c->ids, layout[i])->type : 0;
+    const wfi_infer *inf = wfi_infer_get(c, key, nin, type, site, in);
+    if (!inf)
+        return NULL;
+    wfi_bound *e = add(c, sizeof *e + nin * sizeof *e->in, site);
+    if (!e)
+        return NULL;
+    e->key = key;
+    e->nin = nin;
+    e->nout = op->nout;
+    e->alias = -1;
+    memcpy(e->in, layout, nin * sizeof *layout);
+    memcpy(e->type, inf->type, sizeof e->type);
+    e->lower = inf->lower;
+    if (!e->lower) {
+        _Alignas(64) char params[WFI_PARAMS_MAX];
+        wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
+        wfi_bind b = { .params = params };
+        const char *why;
+        if (!ask(c, key, nin, layout, e->type, &b, view, &why)) {
+            wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s", c->rt->device->api->name, why);
+            if (in)
+                wfi_error_operands(c, op, (int32_t)nin, in);
+            return NULL;
+        }
+        if (!keep_bound(c, e, &b, layout, site))
+            return NULL;
+    }
+    if ((!c->bound || c->nbound > c->bound_mask) && !grow_bound(c) && !c->bound)
+        return wfi_error_memory(c, "the operator cache", site), NULL;
+    wfi_bound **s = &c->bound[hash & c->bound_mask];
+    e->next = *s;
+    *s = e;
+    c->nbound++;
+    return e;
+}
+
+const wfi_bound *wfi_bound_get(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, const char *site,
+                               wf_tensor *const *in)
+{
+    key &= ~WFI_KEY_NOGRAD;
+    uint64_t h = hash_of(key, nin, layout);
+    if (WFI_LIKELY(c->bound != NULL))
+        for (wfi_bound *e = c->bound[h & c->bound_mask]; e; e = e->next)
+            if (e->key == key && same_in(e->in, layout, nin))
+                return e;
+    return bind_new(c, key, nin, layout, h, site, in);
+}
+
+/* A composite is kept as it is if the device can do it for plain layouts, else it is lowered, in every mode alike. */
+static bool must_lower(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, const uint32_t *out)
+{
+    const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
+    if (!(op->flags & WFI_OP_COMPOSITE))
+        return false;
+    _Alignas(64) char params[WFI_PARAMS_MAX];
+    wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
+    uint32_t layout[WFI_BIND_IN];
+    wfi_bind b = { .params = params };
+    const char *why;
+    for (uint32_t i = 0; i < nin; i++)
+        layout[i] = type[i] ? wfi_ids_dense(&c->ids, type[i]) : 0;
+    return !ask(c, key, nin, layout, out, &b, view, &why);
+}
+
+static bool grow_infer(wf_ctx *c)
+{
+    uint32_t mask = c->infer_mask ? c->infer_mask * 2 + 1 : 1023;
+    wfi_infer **tab = wfi_mem_zalloc(c->mem, ((size_t)mask + 1) * sizeof(wfi_infer *));
+    if (!tab)
+        return false;
+    for (uint32_t i = 0; c->infer && i <= c->infer_mask; i++)
+        for (wfi_infer *e = c->infer[i], *next; e; e = next) {
+            next = e->next;
+            wfi_infer **s = &tab[hash_of(e->key, e->nin, e->in) & mask];
+            e->next = *s;
+            *s = e;
+        }
+    wfi_mem_free(c->mem, c->infer);
+    c->infer = tab;
+    c->infer_mask = mask;
+    return true;
+}
+
+const wfi_infer *wfi_infer_get(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, const char *site,
+                               wf_tensor *const *in)
+{
+    key &= ~WFI_KEY_NOGRAD;
+    uint64_t h = hash_of(key, nin, type);
+    if (c->infer)
+        for (wfi_infer *e = c->infer[h & c->infer_mask]; e; e = e->next)
+            if (e->key == key && same_in(e->in, type, nin))
+                return e;
+    uint32_t out[WFI_BIND_OUT] = { 0 };
+    if (!result_types(c, key, nin, type, out, site, in))
+        return NULL;
+    wfi_infer *e = add(c, sizeof *e + nin * sizeof *e->in, site);
+    if (!e || ((!c->infer || c->ninfer > c->infer_mask) && !grow_infer(c) && !c->infer))
+        return e ? (wfi_error_memory(c, "the operator cache", site), NULL) : NULL;
+    e->key = key;
+    e->nin = nin;
+    e->nout = wfi_op_table[WFI_KEY_OP(key)].nout;
+    memcpy(e->type, out, sizeof out);
+    memcpy(e->in, type, nin * sizeof *type);
+    e->lower = must_lower(c, key, nin, type, out);
+    wfi_infer **s = &c->infer[h & c->infer_mask];
+    e->next = *s;
+    *s = e;
+    c->ninfer++;
+    return e;
+}
