@@ -82,7 +82,7 @@ __attribute__((format(printf, 2, 3))) static bool oops(binder *b, const char *fo
     if (n < b->err_bytes)
         n += (size_t)vsnprintf(b->err + n, b->err_bytes - n, format, v);
     va_end(v);
-    wfi_axis_shapes_text(b->x->map, b->nin, b->in, b->syms, shapes, sizeof shapes);
+    wfi_axis_shapes_text(wfi_axis_map_of(b->x), b->nin, b->in, b->syms, shapes, sizeof shapes);
     if (n < b->err_bytes && *shapes)
         snprintf(b->err + n, b->err_bytes - n, "; %s", shapes);
     return false;

@@ -72,13 +72,14 @@ typedef struct wfi_axis_dim {
 
 /* An operand takes one slot, the copies of a variadic operand share one (its sizes are those of the first copy). */
 typedef struct wfi_axis_inst {
-    const uint8_t *map; /* the packed template, borrowed */
+    const uint8_t *map; /* the packed template, borrowed; NULL: it is `own` (written for these shapes) */
     int32_t operands;   /* given to bind */
     int8_t nin, nslot, nf;
     int8_t many;        /* the variadic slot, or -1 */
     int8_t nd[WFI_AXIS_OPERANDS]; /* -1: not given */
     wfi_axis_factor f[WFI_AXIS_FACTORS];
     wfi_axis_dim d[WFI_AXIS_OPERANDS][WF_RANK_MAX]; /* slots: nin inputs, then results */
+    wfi_axis_map own;
 } wfi_axis_inst;
 
 /* in[nin] shapes of all operands (variadic ones one by one); attr[] in the order given to parse, a scalar is a list of
@@ -91,6 +92,10 @@ bool wfi_axis_bind(const uint8_t *map, const char *op, int nin, const wfi_axis_s
  * before fusion). Bind leaves them, because output shapes and vmap want them. */
 void wfi_axis_drop_ones(wfi_axis_inst *x);
 
+static inline const uint8_t *wfi_axis_map_of(const wfi_axis_inst *x)
+{
+    return x->map ? x->map : x->own.b;
+}
 static inline int wfi_axis_slot(const wfi_axis_inst *x, int operand)
 {
     int copies = x->operands - x->nin + 1;

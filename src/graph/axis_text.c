@@ -533,7 +533,7 @@ bool wfi_axis_mentions(const uint8_t *map, const char *s)
 }
 const char *wfi_axis_factor_name(const wfi_axis_inst *x, int f, char *text, size_t bytes)
 {
-    const char *s = name_at(x->map, x->f[f].name);
+    const char *s = name_at(wfi_axis_map_of(x), x->f[f].name);
     if (x->f[f].k < 0)
         snprintf(text, bytes, "%s", s);
     else if (*s)

@@ -18,7 +18,7 @@ wf_dims wfi_axis_result(const wfi_axis_inst *x, int r)
 static void run_place(const wfi_axis_inst *x, int slot, int *begin, int *own)
 {
     axis_tmpl t;
-    wfi_axis_tmpl_unpack(x->map, &t);
+    wfi_axis_tmpl_unpack(wfi_axis_map_of(x), &t);
     *begin = *own = 0;
     for (int i = 0; i < t.op[slot].n; i++)
         if (axis_is_bcast(&t, &t.item[t.op[slot].first + i])) {
@@ -305,7 +305,7 @@ bool wfi_axis_halo(const wfi_axis_inst *x, int slot, int i, int64_t *low, int64_
     const wfi_axis_dim *d = &x->d[slot][i];
     int64_t span = 0;
     axis_tmpl t;
-    wfi_axis_tmpl_unpack(x->map, &t);
+    wfi_axis_tmpl_unpack(wfi_axis_map_of(x), &t);
     if (d->n < 2 || t.item[t.op[slot].first + d->item].merged)
         return false;
     for (int j = 0; j < d->n; j++)
@@ -330,7 +330,7 @@ const char *wfi_axis_lint(const wfi_axis_inst *x, char *factor, size_t bytes)
                     has |= x->d[p][i].look == o; /* indices are no data */
             if (!has) {
                 wfi_axis_factor_name(x, f, factor, bytes);
-                return wfi_axis_operand_name(x->map, o);
+                return wfi_axis_operand_name(wfi_axis_map_of(x), o);
             }
         }
     return NULL;

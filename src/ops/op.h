@@ -20,6 +20,7 @@
 #include "weft/ops.h"   /* generated: the public builders */
 #include "ops_enum.h"   /* generated: wfi_op, wfi_ew, wfi_attr_NAME, wfi_attrs */
 #include "graph/axis.h"
+#include "ops/op_types.h"
 
 /* What a lowering is given. Builders called here are recorded under the composite's site. */
 typedef struct wf_args {
@@ -101,46 +102,14 @@ typedef struct wf_op_def {
 } wf_op_def;
 
 /* ---- the table of all operators: generated, indexed by wfi_op ---- */
-enum {
-    WFI_OP_EW = 1,        /* element-wise primitive: a row with scalar code; `ew` is its index */
-    WFI_OP_COMPOSITE = 2, /* has a lowering */
-    WFI_OP_PRIMITIVE = 4,
-    WFI_OP_MOVE = 8,      /* one operand, no reduced factor, no arithmetic: permute, slice, broadcast, pad ... */
-    WFI_OP_REDUCE = 16,   /* a primitive with .reduce */
-    WFI_OP_MANY = 32,     /* any number of operands */
-    WFI_OP_NOGRAD = 64    /* .nograd says why */
-};
-
-typedef enum wfi_attr_type {
-    WFI_ATTR_I32 = 0,
-    WFI_ATTR_I64 = 1,
-    WFI_ATTR_F64 = 2,
-    WFI_ATTR_BOOL = 3,
-    WFI_ATTR_DTYPE = 4,
-    WFI_ATTR_DIMS = 5
-} wfi_attr_type;
-
 typedef struct wfi_op_field {
     const char *name;
-    uint8_t type;        /* wfi_attr_type */
-    bool required;       /* positional: no default */
-    uint16_t offset;     /* in wfi_attr_NAME */
-    double value;        /* the default (WFI_ATTR_DIMS: n, -1 for "all"); meaningless where required */
-    const char *from;    /* the option whose value is the default, or NULL */
+    uint8_t type;    /* wfi_attr_type */
+    bool required;   /* positional: no default */
+    uint16_t offset; /* in wfi_attr_NAME; WFI_ATTR_SHORTHAND: only the default of others, not stored */
+    double value;    /* the default (WFI_ATTR_DIMS: n, -1 for "all"); meaningless where required or from */
+    const char *from; /* the option whose value is the default, or NULL */
 } wfi_op_field;
-
-/* Type codes of operands and results (wfi_op_info.tin, tout). */
-enum {
-    WFI_T_END = 0,
-    WFI_T_FLOAT = 1, /* f64 f32 bf16 f16 */
-    WFI_T_NUM = 2,   /* float and i64 i32 u8 */
-    WFI_T_INT = 3,   /* i64 i32 u8 */
-    WFI_T_BOOL = 4,
-    WFI_T_ALL = 5,   /* num and bool */
-    WFI_T_ANY = 6,   /* every storable type */
-    WFI_T_ATTR = 32, /* results: what the attribute `dtype` says */
-    WFI_T_EXACT = 64 /* + wf_dtype */
-};
 
 typedef struct wfi_op_info {
     const char *name;  /* "softmax" */
@@ -185,6 +154,8 @@ void wfi_ref_sum(const wf_ref *r);  /* y += the product of the operands: contrac
 void wfi_ref_max(const wf_ref *r);
 void wfi_ref_min(const wf_ref *r);
 void wfi_ref_prod(const wf_ref *r);
+typedef double wfi_ref_value(double a, double b, double c);
+void wfi_ref_ew(const wf_ref *r, wfi_ref_value *value); /* element-wise, with broadcasting */
 
 /* ---- what rules and lowerings use besides the public builders; src/record defines these ---- */
 wf_tensor *wfi_like(wf_tensor *t, double value); /* a constant of rank 0 with the element type of t */

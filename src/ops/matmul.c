@@ -1,0 +1,34 @@
+/* matmul(a, b): the product of the last two axes, for every element of the leading ones, which broadcast.
+ * a[..., m, k] and b[..., k, n] give [..., m, n]. Each element is one ascending chain of fused multiply-adds over k. */
+#include "ops/op.h"
+
+static wf_tensor *swap_last(wf_tensor *x)
+{
+    wf_dims perm = { wfi_shape(x).n, { 0 } };
+    for (int32_t i = 0; i < perm.n; i++)
+        perm.d[i] = i;
+    if (perm.n >= 2) {
+        perm.d[perm.n - 1] = perm.n - 2;
+        perm.d[perm.n - 2] = perm.n - 1;
+    }
+    return wf_permute(x, perm);
+}
+static void grad(const wf_vjp *v) /* ga = g b^T, gb = a^T g */
+{
+    if (v->want[0])
+        v->gin[0] = wf_matmul(v->g, swap_last(v->in[1]));
+    if (v->want[1])
+        v->gin[1] = wf_matmul(swap_last(v->in[0]), v->g);
+}
+
+const wf_op_def wf_op_matmul = {
+    .call = "a, b",
+    .axes = "a[.. m k] b[.. k n] -> y[.. m n]",
+    .primitive = "y += a * b",
+    .reduce = "sum",
+    .grad = grad,
+    .ref = wfi_ref_sum,
+    .onnx = "MatMul 13",
+    .samples = "f32[3,4] f32[4,5]; f32[2,1,3,7] f32[4,7,2]; f32[1,33] f32[33,1]; f32[2,3,4] f32[4,2]; f64[5,6] f64[6,7]; "
+               "f32[3,0] f32[0,2]",
+};
