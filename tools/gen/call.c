@@ -232,7 +232,7 @@ static int type_code(const char *s)
     for (int i = 1; i < 7; i++)
         if (strcmp(s, names[i]) == 0)
             return i;
-    if (strcmp(s, "@dtype") == 0)
+    if (strcmp(s, "@dtype") == 0 || strcmp(s, "attr") == 0)
         return WFI_T_ATTR;
     int d = dtype_of(s);
     return d > 0 ? WFI_T_EXACT + d : -1;

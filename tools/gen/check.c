@@ -161,6 +161,11 @@ static void primitive_rules(const op *o)
 
 /* ---- flags and linearity ---- */
 
+bool by_lowering(const op *o)
+{
+    const char *why = get(o, "nograd");
+    return o->composite && ((o->row && !*get(o, "grad")) || (why && strstr(why, "lowering")));
+}
 static void set_flags(op *o)
 {
     const char *prim = get(o, "primitive"), *reduce = get(o, "reduce");
@@ -176,14 +181,17 @@ static void set_flags(op *o)
         o->flags |= WFI_OP_EW;
     if (o->many)
         o->flags |= WFI_OP_MANY;
-    if (given(o, "nograd"))
+    if (given(o, "nograd") && !by_lowering(o))
         o->flags |= WFI_OP_NOGRAD;
     if (reduce)
         o->flags |= WFI_OP_REDUCE;
-    for (int i = 0; i < o->np && prim; i++)
-        if (o->p[i].kind <= TENSOR_MANY)
-            if (strcmp(prim, o->p[i].name) == 0)
-                o->flags |= WFI_OP_MOVE;
+    for (int i = 0; i < o->np && prim; i++) {
+        char move[80];
+        snprintf(move, sizeof move, "%s = %s", o->out[0], o->p[i].name);
+        bool hit = o->p[i].kind <= TENSOR_MANY && (strcmp(prim, o->p[i].name) == 0 || strcmp(prim, move) == 0);
+        if (hit && o->tout[0] == o->tin[0])
+            o->flags |= WFI_OP_MOVE;
+    }
 }
 /* A row is linear in an operand whose gradient mentions neither it nor the result; two such operands whose gradients
  * do not mention each other are linear only together (a + b). A constant in the body of a unary row makes it affine. */
@@ -258,6 +266,8 @@ void check(op *o)
             return;
     set_flags(o);
     o->flags |= nograd;
+    if (get(o, "map"))
+        o->has_map = false; /* .axes names the operands; the hook writes the map */
     if (!o->row && o->has_map && !o->composite)
         primitive_rules(o);
     if (o->row) {

@@ -91,6 +91,7 @@ extern const char *const attr_type[6], *const attr_enum[6];
 
 /* check.c */
 void check(op *o);
+bool by_lowering(const op *o); /* a composite whose gradient is that of its lowering */
 
 /* expr.c: appends the builder calls for a text; `like` is the tensor whose dtype numbers take */
 bool expr(buf *b, const op *o, int line, const char *text, const char *like, bool zero_safe);

@@ -52,14 +52,16 @@ static void table(buf *b, const op *o)
 static void gradient(buf *b, const op *o)
 {
     const char *nograd = get(o, "nograd");
-    if (nograd)
+    if (by_lowering(o))
+        put(b, "- gradient: by lowering\n");
+    else if (nograd)
         put(b, "- gradient: none, %s\n", nograd);
     else if (o->flags & WFI_OP_NOGRAD)
         put(b, "- gradient: none, %s\n", get(o, "grad") + 6);
     else if (o->row && !o->composite)
         put(b, "- gradient: `%s`\n", get(o, "grad"));
     else
-        put(b, "- gradient: %s\n", o->row ? "by lowering" : "yes");
+        put(b, "- gradient: yes\n");
 }
 void out_page(buf *b, const op *o)
 {
@@ -101,7 +103,7 @@ void out_index(buf *b)
         const char *onnx = get(o, "onnx") && *get(o, "onnx") ? get(o, "onnx") : "";
         put(b, "| [%s](ops/%s.md) | %s | %s | %s | %s |", o->name, o->name, brief,
             o->composite ? "composite" : "primitive",
-            o->flags & WFI_OP_NOGRAD ? "none" : o->row && o->composite ? "by lowering" : "yes", onnx);
+            o->flags & WFI_OP_NOGRAD ? "none" : by_lowering(o) ? "by lowering" : "yes", onnx);
         uint8_t data = o->tin[1] && o->tin[0] == WFI_T_BOOL ? o->tin[1] : o->tin[0];
         for (int t = 0; t < 8; t++) {
             bool has = data == WFI_T_FLOAT ? t < 4 : data == WFI_T_NUM ? t < 7 : data == WFI_T_INT ? t >= 4 && t < 7
