@@ -127,6 +127,28 @@ static void head(const server *s, const bench_case *c, int threads)
            s->peer, s->version, c->work, c->mode, c->dtype, threads);
 }
 
+/* Seconds of one run. */
+static double once(const bench_case *c, void *state)
+{
+    if (c->clocked)
+        return c->clocked(state);
+    double start = bench_now();
+    c->run(state);
+    return bench_now() - start;
+}
+
+/* Seconds of a run, averaged over several. */
+static double several(const bench_case *c, void *state, int inner)
+{
+    double sum = 0, start = bench_now();
+    for (int i = 0; i < inner; i++)
+        if (c->clocked)
+            sum += c->clocked(state);
+        else
+            c->run(state);
+    return (c->clocked ? sum : bench_now() - start) / inner;
+}
+
 /* The slot of a case at a number of threads, made and warmed up by three calls when it is asked for the first time. */
 static slot *prepared(server *s, const bench_case *c, int threads)
 {
@@ -144,11 +166,9 @@ static slot *prepared(server *s, const bench_case *c, int threads)
         printf(", \"%s\": \"%s\"}\n", skipped ? "skipped" : "error", reason);
         return n;
     }
-    double start = bench_now();
-    c->run(n->state);
-    n->first_s = bench_now() - start;
-    c->run(n->state);
-    c->run(n->state);
+    n->first_s = once(c, n->state);
+    once(c, n->state);
+    once(c, n->state);
     return n;
 }
 
@@ -162,16 +182,13 @@ static int ascending(const void *a, const void *b)
 static size_t sample(const bench_case *c, void *state, double seconds)
 {
     double start = bench_now();
-    c->run(state);
+    once(c, state);
     double one = bench_now() - start;
     int inner = one > 0.005 ? 1 : (int)(0.01 / (one > 1e-7 ? one : 1e-7));
     size_t n = 0, least = one > 1 ? 2 : 3;
     double end = bench_now() + seconds;
     while (n < MAX_SAMPLES && (n < least || bench_now() < end)) {
-        start = bench_now();
-        for (int i = 0; i < inner; i++)
-            c->run(state);
-        samples[n++] = (bench_now() - start) / inner / (c->per ? c->per : 1);
+        samples[n++] = several(c, state, inner) / (c->per ? c->per : 1);
     }
     qsort(samples, n, sizeof *samples, ascending);
     return n;

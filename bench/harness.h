@@ -27,6 +27,8 @@ struct bench_case {
     void *(*make)(const bench_case *c, int threads);
     void (*run)(void *state);  /* the piece of work, once, or `per` times where one is too short to be called alone */
     void (*drop)(void *state); /* NULL: nothing to be freed */
+    /* In place of run where only a part of it is to be timed: does the work and returns the seconds of that part. */
+    double (*clocked)(void *state);
     double flops, bytes;       /* of one piece of work; 0: not given in the row */
     int per;                   /* pieces of work in one run; 0: one */
     int arg;                   /* for make: a size, a variant */

@@ -45,8 +45,8 @@ static void run_mlp(void *state)
 int main()
 {
     const bench_case cases[] = {
-        { "add1", "c++", "f32", make_add, run_add, nullptr, 0, 0, 256, 0 },
-        { "mlp", "c++", "f32", make_mlp, run_mlp, nullptr, 0, 0, 1, 0 },
+        { "add1", "c++", "f32", make_add, run_add, nullptr, nullptr, 0, 0, 256, 0 },
+        { "mlp", "c++", "f32", make_mlp, run_mlp, nullptr, nullptr, 0, 0, 1, 0 },
     };
     return bench_serve("libtorch", TORCH_VERSION, cases, 2);
 }
