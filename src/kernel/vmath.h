@@ -3,7 +3,8 @@
  *
  *     for (int64_t i = 0; i < n; i++) {
  *         y[i] = wfi_exp_f32(x[i]);      in a loop, or
- *         y[i] = vexp(x[i]);             by the type of the argument: f32 or f64; vmax, vmin, vabs, vdiv also whole numbers
+ *         y[i] = vexp(x[i]);             by the type of the argument: f32 or f64; vmax, vmin, vabs, vdiv also whole
+ * numbers
  *     }
  *
  * Infinities, NaN, signed zeros and subnormals are right in every function; NaN has one value. FMAs are written out and
@@ -80,8 +81,13 @@ WFI_INLINE int wfi_isfinite_f64(double a)
 }
 
 /* By type: float and double, or those and int32_t, int64_t. */
-#define WFI_VF(name, x)  _Generic((x), double: wfi_##name##_f64, default: wfi_##name##_f32)
-#define WFI_VFI(name, x) _Generic((x), double: wfi_##name##_f64, float: wfi_##name##_f32, int64_t: wfi_##name##_i64, default: wfi_##name##_i32)
+#define WFI_VF(name, x) _Generic((x), double : wfi_##name##_f64, default : wfi_##name##_f32)
+#define WFI_VFI(name, x)                                                                                               \
+    _Generic((x), double                                                                                               \
+             : wfi_##name##_f64, float                                                                                 \
+             : wfi_##name##_f32, int64_t                                                                               \
+             : wfi_##name##_i64, default                                                                               \
+             : wfi_##name##_i32)
 
 #define vmax(a, b) WFI_VFI(max, a)(a, b)
 #define vmin(a, b) WFI_VFI(min, a)(a, b)

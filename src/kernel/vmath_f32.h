@@ -22,7 +22,8 @@ WFI_INLINE float wfi_of_bits_f32(uint32_t u)
 #define WFI_SIGN_F32 0x80000000u
 #define WFI_ONE_F32  0x3f800000u
 
-/* c ? a : b by masks. A plain ?: may be turned into a branch around the arithmetic of a, and then no loop vectorises. */
+/* c ? a : b by masks. A plain ?: may be turned into a branch around the arithmetic of a, and then no loop vectorises.
+ */
 WFI_INLINE float wfi_sel_f32(int c, float a, float b)
 {
     uint32_t m = 0u - (uint32_t)(c != 0);

@@ -1,5 +1,5 @@
-/* vmath_f64.h - vector mathematics in f64; see vmath.h. sin and cos are the exception that no loop vectorises: they look
- * bits of 2/pi up. */
+/* vmath_f64.h - vector mathematics in f64; see vmath.h. sin and cos are the exception that no loop vectorises: they
+ * look bits of 2/pi up. */
 #ifndef WFI_KERNEL_VMATH_F64_H
 #define WFI_KERNEL_VMATH_F64_H
 #include <stdint.h>
@@ -216,8 +216,8 @@ WFI_INLINE double wfi_gelu_grad_f64(double x)
     double a = wfi_clip_f64(x, -40., 40.), d = wfi_exp_f64(-0.5 * a * a) * 0.39894228040143268;
     return WFI_FMA(a, d, WFI_FMA(0.5, wfi_erf_f64(x * 0.70710678118654752), 0.5));
 }
-#define WFI_GELU_K_F64 1.5957691216057308    /* 2 sqrt(2/pi) */
-#define WFI_GELU_C_F64 0.071354816272600254  /* the same times 0.044715 */
+#define WFI_GELU_K_F64 1.5957691216057308   /* 2 sqrt(2/pi) */
+#define WFI_GELU_C_F64 0.071354816272600254 /* the same times 0.044715 */
 WFI_INLINE double wfi_gelu_tanh_f64(double x)
 {
     double a = -40. > x ? -40. : x;
@@ -240,14 +240,28 @@ __extension__ typedef __int128 wfi_i128;
  * remainder in radians, |r| <= pi/4, and *quadrant modulo 4. Small x is its own remainder. */
 WFI_INLINE double wfi_trig_reduce_f64(double x, uint32_t *quadrant)
 {
-    static const uint64_t two_over_pi[22] = {
-        0, /* weights 2^63 .. 2^0, for small x */
-        0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u, 0xfe5163abdebbc561u, 0xb7246e3a424dd2e0u,
-        0x06492eea09d1921cu, 0xfe1deb1cb129a73eu, 0xe88235f52ebb4484u, 0xe99c7026b45f7e41u, 0x3991d639835339f4u,
-        0x9c845f8bbdf9283bu, 0x1ff897ffde05980fu, 0xef2f118b5a0a6d1fu, 0x6d367ecf27cb09b7u, 0x4f463f669e5fea2du,
-        0x7527bac7ebe5f17bu, 0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu, 0xf0cfbc209af4361du,
-        0
-    };
+    static const uint64_t two_over_pi[22] = { 0, /* weights 2^63 .. 2^0, for small x */
+                                              0xa2f9836e4e441529u,
+                                              0xfc2757d1f534ddc0u,
+                                              0xdb6295993c439041u,
+                                              0xfe5163abdebbc561u,
+                                              0xb7246e3a424dd2e0u,
+                                              0x06492eea09d1921cu,
+                                              0xfe1deb1cb129a73eu,
+                                              0xe88235f52ebb4484u,
+                                              0xe99c7026b45f7e41u,
+                                              0x3991d639835339f4u,
+                                              0x9c845f8bbdf9283bu,
+                                              0x1ff897ffde05980fu,
+                                              0xef2f118b5a0a6d1fu,
+                                              0x6d367ecf27cb09b7u,
+                                              0x4f463f669e5fea2du,
+                                              0x7527bac7ebe5f17bu,
+                                              0x3d0739f78a5292eau,
+                                              0x6bfb5fb11f8d5d08u,
+                                              0x56033046fc7b6babu,
+                                              0xf0cfbc209af4361du,
+                                              0 };
     uint64_t b = wfi_bits_f64(x), man = (b & 0xfffffffffffffu) | 0x10000000000000u;
     int e = (int)(b >> 52 & 0x7ff) - 1023;
     *quadrant = 0;

@@ -1,0 +1,138 @@
+/* walk.h - how several views of one shape are walked together: sizes of 1 dropped, dimensions in the order of the first
+ * view's strides, neighbours joined where every view allows it. Views in the same layout become one flat run. */
+#ifndef WFI_KERNEL_EW_WALK_H
+#define WFI_KERNEL_EW_WALK_H
+#include "kernel/isa.h"
+#include "kernel/kernel.h"
+
+typedef struct wfi_walk {
+    int64_t n;        /* elements */
+    int32_t operands; /* 1 .. 4; the first is the result */
+    int32_t ndim;     /* at least 1; the last is the innermost */
+    int32_t bytes[4]; /* of an element */
+    int64_t start[4]; /* bytes from the address of element [0, 0, ...] to the first of the walk */
+    int64_t dim[WF_RANK_MAX];
+    int64_t stride[4][WF_RANK_MAX]; /* bytes; the result's are positive */
+} wfi_walk;
+
+WFI_INLINE void wfi_walk_insert(wfi_walk *w, const wfi_view *const *v, int d)
+{
+    int64_t size = v[0]->dim[d], first = v[0]->stride[d];
+    bool down = first < 0;
+    int at = w->ndim++;
+    int64_t mine = (down ? -first : first) * w->bytes[0];
+    for (; at > 0 && w->stride[0][at - 1] < mine; at--) {
+        w->dim[at] = w->dim[at - 1];
+        for (int k = 0; k < w->operands; k++)
+            w->stride[k][at] = w->stride[k][at - 1];
+    }
+    w->dim[at] = size;
+    for (int k = 0; k < w->operands; k++) {
+        int64_t s = v[k]->stride[d] * w->bytes[k];
+        w->start[k] += down ? s * (size - 1) : 0;
+        w->stride[k][at] = down ? -s : s;
+    }
+}
+
+WFI_INLINE void wfi_walk_join(wfi_walk *w)
+{
+    int last = 0;
+    for (int d = 1; d < w->ndim; d++) {
+        bool one = true;
+        for (int k = 0; k < w->operands; k++)
+            one = one && w->stride[k][last] == w->stride[k][d] * w->dim[d];
+        if (!one)
+            last++;
+        w->dim[last] = one ? w->dim[last] * w->dim[d] : w->dim[d];
+        for (int k = 0; k < w->operands; k++)
+            w->stride[k][last] = w->stride[k][d];
+    }
+    w->ndim = last + 1;
+}
+
+/* v: the result, then the inputs; all of one shape. */
+static inline wfi_walk wfi_walk_of(const wfi_view *const *v, int operands)
+{
+    wfi_walk w = { .n = 1, .operands = operands };
+    for (int k = 0; k < operands; k++)
+        w.bytes[k] = (int32_t)wf_dtype_bytes(v[k]->dtype);
+    for (int d = 0; d < v[0]->ndim; d++) {
+        w.n *= v[0]->dim[d];
+        if (v[0]->dim[d] > 1)
+            wfi_walk_insert(&w, v, d);
+    }
+    if (w.ndim == 0) { /* one element, or none */
+        w.ndim = 1;
+        w.dim[0] = 1;
+        for (int k = 0; k < operands; k++)
+            w.stride[k][0] = w.bytes[k];
+    }
+    wfi_walk_join(&w);
+    return w;
+}
+
+/* Element `lo` of the walk: the index of each dimension. */
+WFI_INLINE void wfi_walk_locate(const wfi_walk *w, int64_t lo, int64_t *at)
+{
+    for (int d = w->ndim - 1; d > 0; d--) {
+        at[d] = lo % w->dim[d];
+        lo /= w->dim[d];
+    }
+    at[0] = lo;
+}
+
+/* To the start of the next row: one step in dimension ndim - 2 and outwards. */
+WFI_INLINE void wfi_walk_next_row(const wfi_walk *w, int64_t *at)
+{
+    at[w->ndim - 1] = 0;
+    for (int d = w->ndim - 2; d >= 0; d--) {
+        if (++at[d] < w->dim[d] || d == 0)
+            return;
+        at[d] = 0;
+    }
+}
+
+WFI_INLINE char *wfi_walk_address(const wfi_walk *w, char *base, int k, const int64_t *at)
+{
+    for (int d = 0; d < w->ndim; d++)
+        base += at[d] * w->stride[k][d];
+    return base;
+}
+
+/* Elements one by one; y and x move by sy and sx bytes. */
+static inline void wfi_walk_move(char *y, int64_t sy, const char *x, int64_t sx, int64_t n, int bytes)
+{
+#define MOVE(b)                                                                                                        \
+    for (int64_t i = 0; i < n; i++)                                                                                    \
+        __builtin_memcpy(y + i * sy, x + i * sx, b);                                                                   \
+    break;
+    switch (bytes) {
+    case 1: MOVE(1)
+    case 2: MOVE(2)
+    case 4: MOVE(4)
+    case 8: MOVE(8)
+    }
+#undef MOVE
+}
+
+/* Between a contiguous tile and m elements of operand k, whose walk begins at base, from index `first` on. */
+static inline void wfi_walk_gather(const wfi_walk *w, char *base, int k, char *tile, const int64_t *first, int64_t m,
+                                   bool in)
+{
+    int64_t at[WF_RANK_MAX], width = w->dim[w->ndim - 1], step = w->stride[k][w->ndim - 1], bytes = w->bytes[k];
+    __builtin_memcpy(at, first, sizeof at);
+    while (m > 0) {
+        int64_t part = width - at[w->ndim - 1];
+        part = part < m ? part : m;
+        char *x = wfi_walk_address(w, base, k, at);
+        if (in)
+            wfi_walk_move(tile, bytes, x, step, part, w->bytes[k]);
+        else
+            wfi_walk_move(x, step, tile, bytes, part, w->bytes[k]);
+        tile += part * bytes;
+        m -= part;
+        wfi_walk_next_row(w, at);
+    }
+}
+
+#endif
