@@ -104,6 +104,10 @@ static bool entry(op *o, const char **s, bool named)
         return bad(o, "call", "too many parameters", "");
     if (!word(s, p->name, sizeof p->name) || isdigit((unsigned char)*p->name))
         return bad(o, "call", "a name was expected", *s);
+    static const char *const taken[] = { "o", "in", "out", "site", "attr", "none", "copy", "n", "size", "unnamed", "NIN" };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (strcmp(taken[i], p->name) == 0 && (*p->name != 'n' || p->name[1] || o->many))
+            return bad(o, "call", "the generated code uses this name itself", p->name);
     for (int i = 0; i < o->np; i++)
         if (strcmp(o->p[i].name, p->name) == 0)
             return bad(o, "call", "stands here twice", p->name);
@@ -241,10 +245,11 @@ static bool codes(const char **s, uint8_t *to, int cap, const char *stop)
 {
     for (int n = 0;;) {
         char w[32];
-        blank(s);
+        while (isspace((unsigned char)**s) || **s == ',')
+            ++*s;
         if (!**s || strncmp(*s, stop, 2) == 0)
             return true;
-        size_t k = strcspn(*s, " -");
+        size_t k = strcspn(*s, " ,-");
         snprintf(w, sizeof w, "%.*s", (int)k, *s);
         *s += k;
         int c = type_code(w);

@@ -34,6 +34,8 @@ static void presence(const op *o)
         error(o->file, o->line, o->name, "no gradient",
               o->row ? "give one expression for each operand, or \"none: why\""
                      : "give .grad, or .nograd = \"why there is none\"");
+    if (!given(o, "lower") && given(o, "grad") && strcmp(get(o, "grad"), "wfi_grad_lowered") == 0 && !o->row)
+        error(o->file, line_of(o, "grad"), o->name, "there is no lowering to take the gradient from", "");
     if (given(o, "grad") && given(o, "nograd"))
         error(o->file, line_of(o, "nograd"), o->name, "both .grad and .nograd", "");
     if (!given(o, "samples"))
@@ -163,8 +165,8 @@ static void primitive_rules(const op *o)
 
 bool by_lowering(const op *o)
 {
-    const char *why = get(o, "nograd");
-    return o->composite && ((o->row && !*get(o, "grad")) || (why && strstr(why, "lowering")));
+    const char *grad = get(o, "grad");
+    return o->composite && grad && (o->row ? !*grad : strcmp(grad, "wfi_grad_lowered") == 0);
 }
 static void set_flags(op *o)
 {
@@ -181,7 +183,7 @@ static void set_flags(op *o)
         o->flags |= WFI_OP_EW;
     if (o->many)
         o->flags |= WFI_OP_MANY;
-    if (given(o, "nograd") && !by_lowering(o))
+    if (given(o, "nograd"))
         o->flags |= WFI_OP_NOGRAD;
     if (reduce)
         o->flags |= WFI_OP_REDUCE;

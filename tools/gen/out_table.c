@@ -206,7 +206,7 @@ static void row(buf *b, const op *o)
                                                                           : "a[..] b[..] c[..] -> y[..]");
     text_field(b, "types", get(o, "types"));
     if (o->composite)
-        put(b, "    .lower = lower_%s,\n", o->name);
+        put(b, "    .lower = lower_%s,\n    .grad = wfi_grad_lowered,\n", o->name);
     else {
         text_field(b, "primitive", get(o, "body"));
         put(b, "    .ref = ref_%s,\n", o->name);
