@@ -2,7 +2,7 @@
 """The benchmark: Weft and its peers take turns on each piece of work, in at least five rounds.
 
 usage: ./dev bench [--only PREFIX,...] [--json FILE] [--rounds N] [--threads N,N] [--dtype D,D] [--seconds S]
-                   [--peers LIST|none] [--quick] [--no-weft] [--no-compile] [--no-install] [--build DIR] [--list]
+                   [--peers LIST|none] [--quick] [--no-weft] [--no-compile] [--no-install] [--build DIR] [--worker FILE] [--list]
 
   --only PREFIX,...  the works whose names begin so; all that Weft can do if left out
   --json FILE        every result as a line of JSON
@@ -11,7 +11,7 @@ usage: ./dev bench [--only PREFIX,...] [--json FILE] [--rounds N] [--threads N,N
   --peers LIST       of torch libtorch jax ort openvino openblas onednn; what is missing is installed in a throw-away
                      environment (WEFT_BENCH_ENV names one that is there; --no-install: use what is there)
   --no-compile       without torch.compile, whose first calls take up to a minute each
-  --no-weft          peers and roofs alone
+  --no-weft          peers and roofs alone; --worker FILE: a weft_bench that is built already
 README.md beside this file says how things are measured.
 """
 import argparse
@@ -174,6 +174,7 @@ def options():
     for name in ("weft", "compile", "install", "control"):
         p.add_argument(f"--no-{name}", dest=name, action="store_false")
     p.add_argument("--build", default=os.path.join(benchenv.ROOT, "build", "bench"))
+    p.add_argument("--worker")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
     if o.quick:
@@ -201,7 +202,7 @@ def main():
     wanted = [peer for peer in o.peers if any(peer in w.peers for w in works)]
     bench = Bench(o, works, ["roof"] + wanted, environment)
     if o.weft:
-        bench.add_peer("weft", lambda: [environment.weft()])
+        bench.add_peer("weft", lambda: [o.worker or environment.weft()])
         if "weft" not in bench.commands:
             return 1
         bench.commands["hand"] = bench.commands["weft"] + ["hand"]
