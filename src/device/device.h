@@ -24,7 +24,7 @@ typedef enum wfi_cmd_kind {
     WFI_CMD_FILL = 2,    /* args {to}, bytes of zeros */
     WFI_CMD_HOST = 3,    /* fn on the host, in order */
     WFI_CMD_STAMP = 4,   /* writes the clock (ns) to args[0] */
-    WFI_CMD_EXEC = 5,    /* params is a wfi_batch of commands recorded before */
+    WFI_CMD_EXEC = 5,    /* params is a wfi_cmd_batch of commands recorded before */
     WFI_CMD_BARRIER = 6, /* later commands see what earlier ones wrote */
     WFI_CMD_COLLECTIVE = 7
 } wfi_cmd_kind;
@@ -39,10 +39,10 @@ typedef struct wfi_cmd {
     bool faults; /* may fail: the queue stops behind it if it did */
 } wfi_cmd;
 
-typedef struct wfi_batch {
+typedef struct wfi_cmd_batch {
     uint32_t n;
     const wfi_cmd *cmd;
-} wfi_batch;
+} wfi_cmd_batch;
 
 /* ---- one node asked of a device ---- */
 
@@ -91,7 +91,7 @@ typedef struct wfi_device_api {
     const char *(*module_load)(wfi_device *d, wfi_bind *b);
     wfi_kernel_fn *(*kernel)(wfi_device *d, const wfi_bind *b);
     void (*module_free)(wfi_device *d, wfi_bind *b);
-    const wfi_batch *(*record)(wfi_queue *q, const wfi_cmd *cmd, uint32_t n); /* optional */
+    const wfi_cmd_batch *(*record)(wfi_queue *q, const wfi_cmd *cmd, uint32_t n); /* optional */
 } wfi_device_api;
 
 /* Devices embed this first. */

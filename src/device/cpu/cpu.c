@@ -101,7 +101,7 @@ static void run_other(wfi_queue *q, const wfi_cmd *k, const wfi_run *run)
         break;
     }
     case WFI_CMD_EXEC: {
-        const wfi_batch *b = k->params;
+        const wfi_cmd_batch *b = k->params;
         run_commands(q, b->cmd, b->n, run);
         break;
     }
