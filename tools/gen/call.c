@@ -104,10 +104,12 @@ static bool entry(op *o, const char **s, bool named)
         return bad(o, "call", "too many parameters", "");
     if (!word(s, p->name, sizeof p->name) || isdigit((unsigned char)*p->name))
         return bad(o, "call", "a name was expected", *s);
-    static const char *const taken[] = { "o", "in", "out", "site", "attr", "none", "copy", "n", "size", "unnamed", "NIN" };
+    static const char *const taken[] = { "o", "in", "out", "site", "attr", "none", "copy", "n", "NIN" };
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (strcmp(taken[i], p->name) == 0 && (*p->name != 'n' || p->name[1] || o->many))
             return bad(o, "call", "the generated code uses this name itself", p->name);
+    if (named && (strcmp(p->name, "size") == 0 || strcmp(p->name, "unnamed") == 0))
+        return bad(o, "call", "every option struct has this member already", p->name);
     for (int i = 0; i < o->np; i++)
         if (strcmp(o->p[i].name, p->name) == 0)
             return bad(o, "call", "stands here twice", p->name);

@@ -2,6 +2,7 @@
  * for `const wf_op_def wf_op_NAME = { .field = value, ... };` and for WF_ROW(...). */
 #include "gen.h"
 #include <ctype.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,8 @@ typedef struct lexer {
     int npiece;
     piece piece[16];
     char *comment;    /* the comment directly before tok, or NULL */
-    char *first;      /* the first comment of the file */
-    bool bad;
+    char *first;      /* the comment that begins the file, or NULL */
+    bool begun, bad;
 } lexer;
 
 /* The text of a comment: stars and indentation off. */
@@ -58,8 +59,9 @@ static bool comment(lexer *l)
         return false;
     }
     l->comment = comment_text(l->s + 2, e);
-    if (!l->first)
+    if (!l->begun)
         l->first = l->comment;
+    l->begun = true;
     for (; l->s < e + 2; l->s++)
         l->line += *l->s == '\n';
     return true;
@@ -97,6 +99,7 @@ static bool next(lexer *l)
             while (*l->s && *l->s != '\n')
                 l->s++;
         } else if (*l->s == '#' && !l->string) {
+            l->begun = true;
             for (; *l->s && *l->s != '\n'; l->s++)
                 if (*l->s == '\\' && l->s[1] == '\n')
                     l->line++, l->s++;
@@ -110,6 +113,7 @@ static bool next(lexer *l)
         } else
             break;
     }
+    l->begun = true;
     if (l->string)
         return true;
     l->at = l->line;
@@ -227,9 +231,9 @@ static void op_file(const char *dir, const char *name, const char *section, int 
     bool first_used = false;
     int found = 0;
     while (next(&l)) {
-        if (l.comment)
+        if (is(&l, "const"))
             before = l.comment;
-        else if (!is(&l, "const") && !is(&l, "wf_op_def"))
+        else if (!is(&l, "wf_op_def"))
             before = NULL;
         if (!is(&l, "wf_op_def") || !next(&l) || strncmp(l.tok.s, "wf_op_", 6) != 0)
             continue;
@@ -344,6 +348,27 @@ static void list(const char *dir)
     }
     free(text);
 }
+/* A file that defines an operator but is not listed would fail later, with worse words. */
+static void unlisted(const char *dir)
+{
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        char path[1024];
+        size_t n = strlen(e->d_name);
+        bool listed = n < 3 || strcmp(e->d_name + n - 2, ".c") != 0;
+        for (int i = 0; i < nops && !listed; i++)
+            listed = strcmp(ops[i].file, e->d_name) == 0;
+        if (listed)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        char *text = slurp(path);
+        if (text && strstr(text, "const wf_op_def wf_op_"))
+            fprintf(stderr, "%s: warning: defines an operator, but ops.def does not list it\n", e->d_name);
+        free(text);
+    }
+    if (d)
+        closedir(d);
+}
 void read_all(const char *ops_dir)
 {
     ops = calloc(MAX_OPS, sizeof *ops);
@@ -351,4 +376,5 @@ void read_all(const char *ops_dir)
         exit(2);
     rows(ops_dir);
     list(ops_dir);
+    unlisted(ops_dir);
 }
