@@ -70,7 +70,14 @@ static void add_to(sweep *s, uint32_t ord, wf_tensor *g)
         set_adj(c, ord, g);
 }
 
-static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op, const uint32_t *need)
+static void lowered_rule(sweep *s, const wf_vjp *v, const wfi_op_info *op);
+
+void wfi_grad_lowered(const wf_vjp *v)
+{
+    (void)v; /* a mark: the sweep takes the lowering apart instead of calling a rule */
+}
+
+static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
 {
     wf_ctx *c = s->c;
     wfi_rec r = c->r.base[i];
@@ -79,7 +86,7 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op, const uint32_t
     bool want[WFI_BIND_IN], any = false;
     for (uint32_t k = 0; k < nin; k++) {
         hin[k] = handle(c, in[k]);
-        want[k] = in[k] != WFI_NONE && need[in[k]];
+        want[k] = in[k] != WFI_NONE && c->mark[in[k]];
     }
     for (uint32_t k = 0; k < op->nout; k++) {
         out[k] = handle(c, i + k);
@@ -91,7 +98,10 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op, const uint32_t
     size_t mark = c->nown;
     wf_vjp v = { .in = hin, .nin = (int32_t)nin, .nout = op->nout, .y = out[0], .g = gout[0], .out = out, .gout = gout,
                  .want = want, .gin = gin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(r.key)), .site = s->site };
-    op->def->grad(&v);
+    if (op->def->grad == wfi_grad_lowered)
+        lowered_rule(s, &v, op);
+    else
+        op->def->grad(&v);
     for (uint32_t k = 0; k < nin && c->status == WF_OK; k++)
         if (want[k] && gin[k])
             add_to(s, in[k], gin[k]);
@@ -105,10 +115,11 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op, const uint32_t
         }
 }
 
-/* need[i] (in c->mark): a wanted leaf is reached from record i. The caller has marked the leaves. */
-static void spread_need(wf_ctx *c, uint32_t loss, uint32_t *need)
+/* c->mark[i]: a wanted leaf is reached from record i. The caller has marked the leaves. */
+static void spread_need(wf_ctx *c, uint32_t lo, uint32_t hi)
 {
-    for (uint32_t i = 0; i <= loss; i++) {
+    uint32_t *need = c->mark;
+    for (uint32_t i = lo; i <= hi; i++) {
         const wfi_rec *r = &c->r.base[i];
         uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = 0;
         if (need[i] || (r->key & WFI_KEY_NOGRAD && op < WFI_OP_COUNT) || !is_float(c, r->type))
@@ -122,51 +133,92 @@ static void spread_need(wf_ctx *c, uint32_t loss, uint32_t *need)
         for (uint32_t k = 0; k < nin; k++)
             need[i] |= in[k] != WFI_NONE && need[in[k]];
     }
-    for (uint32_t i = 0; i <= loss; i++) { /* later results of a node, where only they are differentiable */
+    for (uint32_t i = lo; i <= hi; i++) { /* later results of a node, where only they are differentiable */
         const wfi_rec *r = &c->r.base[i];
         uint32_t op = WFI_KEY_OP(r->key);
-        for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout && i + k <= loss; k++)
+        for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout && i + k <= hi; k++)
             need[i] |= need[i + k];
     }
 }
 
-static bool begin(sweep *s, uint32_t **need)
+/* Room for records lo .. hi, cleared. */
+static bool clear(sweep *s, uint32_t lo, uint32_t hi)
 {
     wf_ctx *c = s->c;
-    size_t n = (size_t)s->loss + 1 + WFI_BIND_OUT;
+    size_t n = (size_t)hi + 1 + WFI_BIND_OUT;
     if (!wfi_mem_grow(c->mem, &c->mark, &c->cap_mark, n, sizeof *c->mark) ||
         !wfi_mem_grow(c->mem, &c->adj, &c->cap_adj, n, sizeof *c->adj)) {
         wfi_error_memory(c, "the gradient", s->site);
         return false;
     }
-    memset(c->mark, 0, n * sizeof *c->mark);
-    memset(c->adj, 0, n * sizeof *c->adj);
-    *need = c->mark;
+    memset(c->mark + lo, 0, (n - lo) * sizeof *c->mark);
+    memset(c->adj + lo, 0, (n - lo) * sizeof *c->adj);
     return true;
 }
 
-static void backward(sweep *s, const uint32_t *need)
+/* Rules of records hi .. lo, last first. */
+static void walk(sweep *s, uint32_t lo, uint32_t hi)
 {
     wf_ctx *c = s->c;
-    if (!need[s->loss] || c->status != WF_OK)
+    for (uint32_t i = hi + 1; i-- > lo && c->status == WF_OK;) {
+        uint32_t op = WFI_KEY_OP(c->r.base[i].key), from = c->r.base[i].in[0];
+        if (!c->mark[i])
+            continue;
+        if (op < WFI_OP_COUNT)
+            one_rule(s, i, &wfi_op_table[op]);
+        else if (op == WFI_EV_VALUE && from != WFI_NONE && c->adj[i] && c->mark[from])
+            add_to(s, from, c->adj[i]);
+        if (op < WFI_OP_COUNT && c->run_now && c->mark[i] != 2) /* an adjoint dies after its last use */
+            set_adj(c, i, NULL);
+    }
+}
+
+static uint32_t records(const wf_ctx *c)
+{
+    return c->r.tr ? (uint32_t)(c->r.cursor - c->r.base) : c->r.n;
+}
+
+/* The gradient of a composite without a rule of its own: its lowering is recorded again behind everything else, and
+ * swept like the rest; what reaches the operands goes to their adjoints. */
+static void lowered_rule(sweep *s, const wf_vjp *v, const wfi_op_info *op)
+{
+    wf_ctx *c = s->c;
+    bool notape = c->notape;
+    uint64_t keybits = c->keybits;
+    wf_tensor *out[WFI_BIND_OUT] = { NULL };
+    uint32_t lo = records(c);
+    c->notape = false;
+    c->keybits = 0;
+    wf_args a = { .in = v->in, .nin = v->nin, .a = v->a, .site = s->site, .out = out };
+    out[0] = op->def->lower(&a);
+    c->notape = notape;
+    c->keybits = keybits;
+    uint32_t n = records(c);
+    if (c->status != WF_OK || n == lo || !clear(s, lo, n - 1))
+        return;
+    spread_need(c, lo, n - 1);
+    for (int32_t k = 0; k < v->nout; k++) {
+        uint32_t ord = out[k] ? (uint32_t)out[k]->tag & WFI_NONE : WFI_NONE;
+        if (ord != WFI_NONE && ord >= lo && v->gout[k] && c->mark[ord])
+            set_adj(c, ord, v->gout[k]);
+    }
+    walk(s, lo, n - 1);
+    for (uint32_t i = lo; i < n; i++)
+        set_adj(c, i, NULL);
+}
+
+static void backward(sweep *s)
+{
+    wf_ctx *c = s->c;
+    spread_need(c, 0, s->loss);
+    if (!c->mark[s->loss] || c->status != WF_OK)
         return;
     const wfi_type *t = wfi_type_at(&c->ids, c->r.base[s->loss].type);
     wf_dims shape = { t->ndim, { 0 } };
     memcpy(shape.d, t->dim, sizeof shape.d);
     wf_tensor *one = wfi_emit_const(c, t->dtype, 1, s->site);
     set_adj(c, s->loss, one ? fit(one, shape, s->site) : NULL);
-    for (uint32_t i = s->loss + 1; i-- > 0 && c->status == WF_OK;) {
-        const wfi_rec *r = &c->r.base[i];
-        uint32_t op = WFI_KEY_OP(r->key);
-        if (!need[i])
-            continue;
-        if (op < WFI_OP_COUNT)
-            one_rule(s, i, &wfi_op_table[op], need);
-        else if (op == WFI_EV_VALUE && r->in[0] != WFI_NONE && c->adj[i] && need[r->in[0]])
-            add_to(s, r->in[0], c->adj[i]);
-        if (op < WFI_OP_COUNT && c->run_now && need[i] != 2) /* an adjoint dies after its last use */
-            set_adj(c, i, NULL);
-    }
+    walk(s, 0, s->loss);
 }
 
 /* Results belong to the scope; everything else that the sweep held is let go. */
@@ -188,12 +240,12 @@ static void finish(sweep *s)
         set_adj(s->c, i, NULL);
 }
 
-static void want_vars(wf_ctx *c, uint32_t loss, uint32_t *need, uint32_t serial)
+static void want_vars(wf_ctx *c, uint32_t loss, uint32_t serial)
 {
     for (uint32_t i = 0; i <= loss; i++) {
         const wfi_rec *r = &c->r.base[i];
         if (WFI_KEY_OP(r->key) == WFI_EV_VALUE && r->in[0] == WFI_NONE)
-            need[i] = c->var[WFI_KEY_PAYLOAD(r->key)]->mark == serial ? 2 : 0;
+            c->mark[i] = c->var[WFI_KEY_PAYLOAD(r->key)]->mark == serial ? 2 : 0;
     }
 }
 
@@ -213,7 +265,7 @@ static void gather_vars(sweep *s, wf_tensor **out)
 wf_status wfi_sweep_vars(wf_ctx *c, uint32_t loss, uint32_t n, wf_var *const *var, wf_tensor **out, const char *site)
 {
     sweep s = { c, loss, site };
-    uint32_t *need, serial = ++c->sweep;
+    uint32_t serial = ++c->sweep;
     bool notape = c->notape;
     uint64_t keybits = c->keybits;
     c->notape = true; /* what an optimiser asks for carries no history: memory goes back as the sweep goes on */
@@ -223,10 +275,9 @@ wf_status wfi_sweep_vars(wf_ctx *c, uint32_t loss, uint32_t n, wf_var *const *va
         var[i]->mark = serial;
         var[i]->slot = i;
     }
-    if (begin(&s, &need)) {
-        want_vars(c, loss, need, serial);
-        spread_need(c, loss, need);
-        backward(&s, need);
+    if (clear(&s, 0, loss)) {
+        want_vars(c, loss, serial);
+        backward(&s);
         gather_vars(&s, out);
         finish(&s);
     }
@@ -239,16 +290,14 @@ wf_status wfi_sweep_records(wf_ctx *c, uint32_t loss, uint32_t n, wf_tensor *con
                             const char *site)
 {
     sweep s = { c, loss, site };
-    uint32_t *need;
-    if (!begin(&s, &need))
+    if (!clear(&s, 0, loss))
         return c->status;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t ord = (uint32_t)wrt[i]->tag & WFI_NONE;
         if (ord <= loss)
-            need[ord] = 2;
+            c->mark[ord] = 2;
     }
-    spread_need(c, loss, need);
-    backward(&s, need);
+    backward(&s);
     for (uint32_t i = 0; i < n && c->status == WF_OK; i++) {
         uint32_t ord = (uint32_t)wrt[i]->tag & WFI_NONE;
         wf_tensor *g = ord <= loss ? c->adj[ord] : NULL;

@@ -18,7 +18,7 @@
 #define WFI_OPS_OP_H
 #include "weft/types.h"
 #include "weft/ops.h"   /* generated: the public builders */
-#include "ops_enum.h"   /* generated: wfi_op, wfi_ew, wfi_attr_NAME, wfi_attrs */
+#include "ops_enum.h"   /* generated: wfi_op, wfi_ew_row, wfi_attr_NAME, wfi_attrs */
 #include "graph/axis.h"
 #include "ops/op_types.h"
 
@@ -156,6 +156,9 @@ void wfi_ref_min(const wf_ref *r);
 void wfi_ref_prod(const wf_ref *r);
 typedef double wfi_ref_value(double a, double b, double c);
 void wfi_ref_ew(const wf_ref *r, wfi_ref_value *value); /* element-wise, with broadcasting */
+
+/* .grad of a composite whose gradient is that of its lowering (grad/sweep.c). */
+void wfi_grad_lowered(const wf_vjp *v);
 
 /* ---- what rules and lowerings use besides the public builders; src/record defines these ---- */
 wf_tensor *wfi_like(wf_tensor *t, double value); /* a constant of rank 0 with the element type of t */

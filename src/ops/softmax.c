@@ -5,13 +5,14 @@
 static wf_tensor *lower(const wf_args *v)
 {
     wf_dims axis = WF_DIMS(v->a->softmax.axis);
-    wf_tensor *x = v->in[0], *e = wf_exp(wf_sub(x, wf_max(x, axis, .keep = true)));
-    return wf_div(e, wf_sum(e, axis, .keep = true));
+    wf_tensor *top = wf_max_(v->in[0], axis, WF_OPTS(wf_max_opts, .keep = true), v->site);
+    wf_tensor *e = wf_exp_(wf_sub_(v->in[0], wf_detach_(top, v->site), v->site), v->site);
+    return wf_div_(e, wf_sum_(e, axis, WF_OPTS(wf_sum_opts, .keep = true), v->site), v->site);
 }
-static void grad(const wf_vjp *v) /* gx = y * (g - sum(g * y)) */
+
+static void grad(const wf_vjp *v)
 {
-    wf_tensor *gy = wf_zmul(v->g, v->y);
-    v->gin[0] = wf_sub(gy, wf_mul(v->y, wf_sum(gy, WF_DIMS(v->a->softmax.axis), .keep = true)));
+    v->gin[0] = wf_softmax_grad_(v->y, v->g, v->a->softmax.axis, v->site);
 }
 
 const wf_op_def wf_op_softmax = {

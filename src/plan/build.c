@@ -6,6 +6,7 @@
  * command behind could still fail. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/dtype.h"
 #include "base/env.h"
 #include "plan/lower.h"
 #include "plan/plan.h"

@@ -1,6 +1,7 @@
 /* A call: compare it with the prediction, leave the trace, or record; in eager mode, run it. */
 #include "record/emit.h"
 #include <string.h>
+#include "base/dtype.h"
 #include "record/record.h"
 
 const wfi_rec wfi_record_sentinel = { .key = ~(uint64_t)0, .in = { WFI_NONE, WFI_NONE, WFI_NONE }, .owner = WFI_NONE };

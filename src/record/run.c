@@ -2,6 +2,7 @@
  * in the middle, and what stands before an error. Buffers die after their last use. */
 #include <stdio.h>
 #include <string.h>
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "record/record.h"
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "record/emit.h"
 #include "record/record.h"

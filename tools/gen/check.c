@@ -133,7 +133,14 @@ static bool carries(const axis_tmpl *t, int slot, int name)
     }
     return false;
 }
-/* Primitives: every operand begins with a run (the batch of vmap), and every data operand carries every reduced
+static bool is_table(const axis_tmpl *t, int slot)
+{
+    for (int i = 0; i < t->op[slot].n; i++)
+        if (t->item[t->op[slot].first + i].look >= 0)
+            return true;
+    return false;
+}
+/* Primitives: every operand begins with a run (the batch of vmap; a table that is looked up may do without), and every data operand carries every reduced
  * factor (else it would be added once for every shard). */
 static void primitive_rules(const op *o)
 {
@@ -141,7 +148,7 @@ static void primitive_rules(const op *o)
     char what[160], cure[120];
     wfi_axis_tmpl_unpack(o->map.b, &t);
     for (int i = 0; i < t.nin; i++)
-        if (!wfi_axis_leading_run(o->map.b, i)) {
+        if (!wfi_axis_leading_run(o->map.b, i) && !is_table(&t, i)) {
             snprintf(what, sizeof what, "operand %s of a primitive must begin with a run", t.name[t.op[i].name]);
             snprintf(cure, sizeof cure, "write %s[.. ...], it is the batch of vmap", t.name[t.op[i].name]);
             error(o->file, line_of(o, "axes"), o->name, what, cure);

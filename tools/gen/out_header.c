@@ -137,11 +137,11 @@ void out_enum(buf *b)
            "/* Not stable: files name operators. */\ntypedef enum wfi_op {\n");
     for (int i = 0; i < nops; i++)
         put(b, "    WFI_OP_%s,\n", ops[i].name);
-    put(b, "    WFI_OP_COUNT\n} wfi_op;\n\n/* Rows with scalar code: index of their kernels. */\ntypedef enum wfi_ew {\n");
+    put(b, "    WFI_OP_COUNT\n} wfi_op;\n\n/* Rows with scalar code: index of their kernels. */\ntypedef enum wfi_ew_row {\n");
     for (int i = 0; i < nops; i++)
         if (ops[i].flags & WFI_OP_EW)
             put(b, "    WFI_EW_%s,\n", ops[i].name);
-    put(b, "    WFI_EW_COUNT\n} wfi_ew;\n\n/* Attributes with their defaults resolved; padding is zero, so memcmp "
+    put(b, "    WFI_EW_COUNT\n} wfi_ew_row;\n\n/* Attributes with their defaults resolved; padding is zero, so memcmp "
            "compares them. */\n");
     for (int i = 0; i < nops; i++) {
         if (!has_attrs(&ops[i]))

@@ -52,7 +52,7 @@ typedef struct wfi_impl_list {
     uint32_t n;
 } wfi_impl_list;
 
-extern const wfi_impl_list wfi_impl_lists[]; /* ends with n = 0 */
+extern const wfi_impl_list *const wfi_impl_lists[]; /* ends with NULL */
 
 /* isa.c */
 wfi_isa wfi_isa_best(void);                /* by feature bits, capped by WEFT_ISA */

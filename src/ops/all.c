@@ -1,0 +1,15 @@
+/* all(x, axes): whether all elements are true along the given axes, of all of them if none are given (WF_NO_DIMS). x: bool. .keep
+ * leaves those axes in place with size 1. Of nothing it is true. */
+#include "ops/op.h"
+
+const wf_op_def wf_op_all = {
+    .call = "x, axes:dims=all; keep:bool",
+    .axes = "x[..a ..r@axes] -> y[..a 1@axes&keep]",
+    .types = "bool",
+    .primitive = "y = y && x",
+    .reduce = "and",
+    .nograd = "the result is a truth value",
+    .ref = wfi_ref_min,
+    .onnx = "",
+    .samples = "bool[4,7] axes=1; bool[2,3,5] axes=0,2 keep=true; bool[3,4]",
+};

@@ -1,0 +1,21 @@
+/* min(x, axes): the smallest element along the given axes, of all of them if none are given (WF_NO_DIMS).
+ * .keep leaves those axes in place with size 1. A NaN anywhere gives NaN; an axis without elements is an error.
+ * Elements that share the extreme share its gradient equally. */
+#include "ops/op.h"
+
+static void grad(const wf_vjp *v)
+{
+    const wfi_attr_min *a = &v->a->min;
+    v->gin[0] = wf_extreme_grad_(v->in[0], v->y, v->g, a->axes, WF_OPTS(wf_extreme_grad_opts, .keep = a->keep), v->site);
+}
+
+const wf_op_def wf_op_min = {
+    .call = "x, axes:dims=all; keep:bool",
+    .axes = "x[..a ..r@axes] -> y[..a 1@axes&keep]",
+    .primitive = "y = min(y, x)",
+    .reduce = "min",
+    .grad = grad,
+    .ref = wfi_ref_min,
+    .onnx = "ReduceMin 18",
+    .samples = "f32[4,7] axes=1; f32[2,3,5] axes=0,2 keep=true; f32[3,4]; f64[70] axes=0; i32[5,4] axes=0",
+};

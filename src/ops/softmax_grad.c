@@ -1,0 +1,20 @@
+/* softmax_grad(y, dy, axis): the gradient of softmax from its result: y * (dy - sum(dy * y)) along axis. */
+#include "ops/op.h"
+
+static wf_tensor *lower(const wf_args *v)
+{
+    wf_dims axis = WF_DIMS(v->a->softmax_grad.axis);
+    wf_tensor *gy = wf_mul_(v->in[1], v->in[0], v->site);
+    wf_tensor *sum = wf_sum_(gy, axis, WF_OPTS(wf_sum_opts, .keep = true), v->site);
+    return wf_mul_(v->in[0], wf_sub_(v->in[1], sum, v->site), v->site);
+}
+
+const wf_op_def wf_op_softmax_grad = {
+    .call = "y, dy, axis",
+    .axes = "y[..a n!@axis] dy[..a n!@axis] -> dx[..a n!@axis]",
+    .types = "float",
+    .lower = lower,
+    .grad = wfi_grad_lowered,
+    .onnx = "",
+    .samples = "f32[4,7] f32[4,7] axis=-1; f64[2,3,5] f64[2,3,5] axis=1",
+};
