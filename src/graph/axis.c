@@ -699,7 +699,13 @@ bool wfi_axis_bind(const uint8_t *map, const char *op, int nin, const wfi_axis_s
     memset(b.dimsize, -1, (size_t)b.t.nname * sizeof b.dimsize[0]);
     for (int i = 0; i < b.t.nname; i++)
         b.run[i] = -1;
-    if (!inputs(&b) || !ranks(&b))
+    if (!inputs(&b))
+        return false;
+    for (int i = b.t.nattr; i < b.t.nname && x->many >= 0; i++)
+        if (strcmp(b.t.name[i], "count") == 0) /* copies of the variadic operand */
+            for (int k = 0; k < WF_RANK_MAX; k++)
+                b.dimsize[i][k] = x->operands - x->nin + 1;
+    if (!ranks(&b))
         return false;
     for (int o = 0; o < x->nslot; o++)
         if (x->nd[o] >= 0 && !place(&b, o))

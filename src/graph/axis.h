@@ -13,7 +13,8 @@
  * mark   := "!" whole  ">" ordered  "#" its value depends on the position  "?" guarded (outside reads the fill)
  *           "%" wraps  "<"operand">" looked up by that operand
  * placed := ["@"attr] ["&"attr]                   @ stands where the attribute says; & is there only if attr is not 0
- * size   := + - * / (floor) min(,) over dims, factors, attributes and numbers
+ * size   := + - * / (floor) min(,) over dims, factors, attributes and numbers; count is the number of copies of the
+ *           variadic operand
  *
  * A factor that stands in an output is parallel; in inputs only, reduced; in outputs only, new. */
 #ifndef WFI_GRAPH_AXIS_H

@@ -319,6 +319,10 @@ static bool check_names(parser *p)
             if (t->term[t->item[i].first + j].name >= 0)
                 known |= 1u << t->term[t->item[i].first + j].name;
     }
+    for (int i = 0; i < t->nslot; i++)
+        for (int k = 0; t->op[i].many && k < t->nname; k++)
+            if (strcmp(t->name[k], "count") == 0)
+                known |= 1u << k;
     for (int r = 0; r < t->nrule; r++)
         if (!(known >> t->rule[r].name & 1))
             return fail(p, "a size rule names no axis of the map");

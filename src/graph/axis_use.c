@@ -107,6 +107,8 @@ bool wfi_axis_vmap(const uint8_t *map, const char *op, int nin, const wfi_axis_s
         if (in[i].ndim < 0)
             continue;
         if (!wfi_axis_leading_run(map, slot)) {
+            if (!batched[i]) /* every example reads the same one */
+                continue;
             snprintf(err, err_bytes, "%s: %s has no batch dimensions, so it cannot be mapped over a batch", op,
                      wfi_axis_operand_name(map, slot));
             return false;
