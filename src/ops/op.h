@@ -16,7 +16,7 @@
  * tools/gen/README.md has the grammar of each field. */
 #ifndef WFI_OPS_OP_H
 #define WFI_OPS_OP_H
-#include "weft/types.h"
+#include "weft/tensor.h"
 #include "weft/ops.h"   /* generated: the public builders */
 #include "ops_enum.h"   /* generated: wfi_op, wfi_ew_row, wfi_attr_NAME, wfi_attrs */
 #include "graph/axis.h"
