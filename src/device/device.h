@@ -48,6 +48,7 @@ typedef struct wfi_cmd_batch {
 
 #define WFI_BIND_IN  32 /* operands at most (concat); more are joined in steps */
 #define WFI_BIND_OUT 4
+#define WFI_BIND_PARAMS 16384 /* several kernels' parameters may stand together */
 
 /* In: what is asked. Out, filled by the implementation that accepts: how it is done. */
 typedef struct wfi_bind {
@@ -59,7 +60,7 @@ typedef struct wfi_bind {
     int32_t threads;
 
     wfi_kernel_fn *fn; /* NULL with alias >= 0: no work at all */
-    void *params;      /* WFI_PARAMS_MAX bytes, aligned to 64 */
+    void *params;      /* WFI_BIND_PARAMS bytes, aligned to 64 */
     size_t params_bytes;
     size_t scratch;
     int32_t alias;         /* out[0] is a view of operand `alias` (-1: it is not) ... */

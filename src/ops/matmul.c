@@ -2,23 +2,12 @@
  * a[..., m, k] and b[..., k, n] give [..., m, n]. Each element is one ascending chain of fused multiply-adds over k. */
 #include "ops/op.h"
 
-static wf_tensor *swap_last(wf_tensor *x)
-{
-    wf_dims perm = { wfi_shape(x).n, { 0 } };
-    for (int32_t i = 0; i < perm.n; i++)
-        perm.d[i] = i;
-    if (perm.n >= 2) {
-        perm.d[perm.n - 1] = perm.n - 2;
-        perm.d[perm.n - 2] = perm.n - 1;
-    }
-    return wf_permute(x, perm);
-}
 static void grad(const wf_vjp *v) /* ga = g b^T, gb = a^T g */
 {
     if (v->want[0])
-        v->gin[0] = wf_matmul(v->g, swap_last(v->in[1]));
+        v->gin[0] = wf_matmul_(v->g, wf_transpose_(v->in[1], v->site), v->site);
     if (v->want[1])
-        v->gin[1] = wf_matmul(swap_last(v->in[0]), v->g);
+        v->gin[1] = wf_matmul_(wf_transpose_(v->in[0], v->site), v->g, v->site);
 }
 
 const wf_op_def wf_op_matmul = {

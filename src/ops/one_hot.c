@@ -1,6 +1,7 @@
 /* one_hot(i, depth): true where the last axis is i: i64 or i32[...] in 0 .. depth-1 -> bool[..., depth]. Cast it to the
  * type that is wanted. An index outside has no true element. */
 #include "ops/op.h"
+#include "weft/tensor.h"
 
 static wf_tensor *lower(const wf_args *v)
 {

@@ -4,10 +4,9 @@
 
 static void grad(const wf_vjp *v) /* every summand gets the gradient of its sum */
 {
-    wf_dims shape = wfi_shape(v->in[0]), axes = wfi_axes(v->a->sum.axes, shape.n), sizes = { axes.n, { 0 } };
-    for (int32_t i = 0; i < axes.n; i++)
-        sizes.d[i] = shape.d[axes.d[i]];
-    v->gin[0] = wf_broadcast(v->g, axes, sizes, .keep = v->a->sum.keep);
+    wf_dims shape = wfi_shape(v->in[0]), axes = wfi_axes(v->a->sum.axes, shape.n);
+    wf_tensor *g = v->a->sum.keep || !axes.n ? v->g : wf_unsqueeze_(v->g, axes, v->site);
+    v->gin[0] = wf_broadcast_to_(g, shape, v->site);
 }
 
 const wf_op_def wf_op_sum = {

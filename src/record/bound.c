@@ -53,8 +53,7 @@ static bool result_types(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *
     if (!types || !wfi_op_bind(op, attr, (int)nin, shape, dtype, NULL, &x, err, sizeof err)) {
         size_t n = strlen(op->name); /* both name the operator themselves */
         const char *text = !strncmp(err, op->name, n) && err[n] == ':' ? err + n + 2 : err;
-        wfi_error_set(c, types ? WF_ERR_SHAPE : WF_ERR_DTYPE, op->name, site, "%s", text);
-        if (in)
+        if (wfi_error_set(c, types ? WF_ERR_SHAPE : WF_ERR_DTYPE, op->name, site, "%s", text) && in)
             wfi_error_operands(c, op, (int32_t)nin, in);
         return false;
     }
@@ -180,13 +179,12 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
     memcpy(e->type, inf->type, sizeof e->type);
     e->lower = inf->lower;
     if (!e->lower) {
-        _Alignas(64) char params[WFI_PARAMS_MAX];
         wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
-        wfi_bind b = { .params = params };
+        wfi_bind b = { .params = c->bind_params };
         const char *why;
         if (!ask(c, key, nin, layout, e->type, &b, view, &why)) {
-            wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s", c->rt->device->api->name, why);
-            if (in)
+            if (wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s",
+                              c->rt->device->api->name, why) && in)
                 wfi_error_operands(c, op, (int32_t)nin, in);
             return NULL;
         }
@@ -220,10 +218,9 @@ static bool must_lower(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *ty
     const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
     if (!(op->flags & WFI_OP_COMPOSITE))
         return false;
-    _Alignas(64) char params[WFI_PARAMS_MAX];
     wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
     uint32_t layout[WFI_BIND_IN];
-    wfi_bind b = { .params = params };
+    wfi_bind b = { .params = c->bind_params };
     const char *why;
     for (uint32_t i = 0; i < nin; i++)
         layout[i] = type[i] ? wfi_ids_dense(&c->ids, type[i]) : 0;

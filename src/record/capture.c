@@ -51,6 +51,24 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
     return wfi_steprec_grow(c, 64);
 }
 
+/* Leaves that the recording took in get their places in the step that waited back. */
+static void restore_tags(wf_ctx *c, const wfi_aside *a)
+{
+    uint32_t n = a->r.tr ? (uint32_t)(a->r.cursor - a->r.base) : a->r.n;
+    for (uint32_t i = 0; i < c->r.n; i++) {
+        const wf_tensor *h = c->r.H[i];
+        if (!h || !(h->flags & WFI_H_HELD))
+            continue;
+        wf_tensor *t = h->u.next;
+        t->tag = WFI_NONE;
+        for (uint32_t j = 0; j < n; j++) {
+            const wf_tensor *was = a->r.H[j];
+            if (WFI_KEY_OP(a->r.base[j].key) == WFI_EV_INPUT && was && was->buf == h->buf && was->layout == h->layout)
+                t->tag = a->r.stag | j;
+        }
+    }
+}
+
 static void free_recording(wf_ctx *c)
 {
     for (size_t i = 0; i < c->r.cap; i++)
@@ -75,6 +93,7 @@ void wfi_capture_end(wf_ctx *c, wfi_aside *a)
             wfi_handle_unref(c, h);
         }
     }
+    restore_tags(c, a);
     free_recording(c);
     c->depth = a->depth;
     c->step_depth = a->step_depth;

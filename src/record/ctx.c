@@ -90,7 +90,8 @@ static bool start(wf_ctx *c)
     c->type_f32 = wfi_ids_type(&c->ids, WF_F32, 0, NULL);
     c->queue = c->rt->device->api->queue_new(c->rt->device);
     c->r.stag = (atomic_fetch_add(&c->rt->step, 1) + 1) << 24;
-    return c->queue && c->type_f32 && wfi_steprec_grow(c, 256);
+    c->bind_params = wfi_mem_alloc(c->mem, WFI_BIND_PARAMS);
+    return c->queue && c->type_f32 && c->bind_params && wfi_steprec_grow(c, 256);
 }
 
 wf_ctx *wf_ctx_new(const wf_ctx_opts *o)
@@ -208,7 +209,7 @@ int wf_ctx_close(wf_ctx *c)
     free_step(c);
     for (size_t i = 0; i < c->nhchunk; i++)
         wfi_mem_free(c->mem, c->hchunk[i]);
-    void *const lists[] = { c->hchunk, c->own, c->var, c->bound, c->infer, c->arena, c->explain, c->adj, c->mark, c->kept };
+    void *const lists[] = { c->hchunk, c->own, c->var, c->bound, c->infer, c->arena, c->explain, c->adj, c->mark, c->kept, c->bind_params };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         wfi_mem_free(c->mem, lists[i]);
     wfi_arena_free(&c->bound_data);

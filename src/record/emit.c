@@ -248,6 +248,10 @@ uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
     i->buf = t->buf;
     i->type = t->type;
     i->layout = t->layout;
+    if (c->r.recording_only) { /* the end of the capture gives t its place in the step that waits back */
+        i->u.next = t;
+        i->flags |= WFI_H_HELD;
+    }
     t->tag = i->tag;
     return (uint32_t)i->tag & WFI_NONE;
 }

@@ -21,10 +21,10 @@ static void scope_path(const wf_ctx *c, char *text, size_t bytes)
     }
 }
 
-void wfi_error_set(wf_ctx *c, wf_status status, const char *op, const char *site, const char *format, ...)
+bool wfi_error_set(wf_ctx *c, wf_status status, const char *op, const char *site, const char *format, ...)
 {
     if (c->status != WF_OK)
-        return;
+        return false;
     if (c->r.tr) /* the prefix must be ours to be run at the end of the step */
         wfi_trace_leave(c, (uint32_t)(c->r.cursor - c->r.base));
     c->status = status;
@@ -42,6 +42,7 @@ void wfi_error_set(wf_ctx *c, wf_status status, const char *op, const char *site
     scope_path(c, path, sizeof path);
     if (site)
         wfi_error_add(c, "\n  at %s%s%s", site, path[0] ? ", scope " : "", path);
+    return true;
 }
 
 void wfi_error_add(wf_ctx *c, const char *format, ...)

@@ -231,6 +231,7 @@ struct wf_ctx {
     size_t nvar, cap_var;
     /* inference and binding */
     wfi_arena bound_data;
+    void *bind_params; /* WFI_BIND_PARAMS bytes: where a device writes what it decides */
     wfi_bound **bound;
     wfi_infer **infer;
     uint32_t bound_mask, nbound, infer_mask, ninfer;
@@ -269,8 +270,8 @@ void wfi_ctx_own(wf_ctx *c, wfi_owned *o);
 void wfi_ctx_disown(wf_ctx *c, wfi_owned *o);
 
 /* ---- error.c ---- */
-/* Keeps the first error. format: one line, without the operator's name ("" for none); site: the user's line. */
-void wfi_error_set(wf_ctx *c, wf_status status, const char *op, const char *site, const char *format, ...)
+/* Keeps the first error; false if one is pending already. format: one line, without the operator's name ("" for none); site: the user's line. */
+bool wfi_error_set(wf_ctx *c, wf_status status, const char *op, const char *site, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Adds a line: "  a: result of flatten, train.c:38". */
 void wfi_error_add(wf_ctx *c, const char *format, ...) __attribute__((format(printf, 2, 3)));

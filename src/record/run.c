@@ -172,19 +172,18 @@ wf_status wfi_run_copy(wf_ctx *c, const wf_tensor *t, void *to, const char *site
         memcpy(to, wfi_tensor_at(c, t->buf, t->layout), ty->bytes);
         return WF_OK;
     }
-    _Alignas(64) char params[WFI_PARAMS_MAX];
     wfi_view in, out;
     wfi_layout_view(&c->ids, t->layout, &in);
     wfi_layout_view(&c->ids, wfi_ids_dense(&c->ids, l->type), &out);
     wfi_bind b = { .op = WFI_OP_contiguous, .nin = 1, .nout = 1, .in = &in, .out = &out, .threads = c->rt->threads,
-                   .params = params, .alias = -1 };
+                   .params = c->bind_params, .alias = -1 };
     const char *why = c->rt->device->api->module_load(c->rt->device, &b);
     if (why || !wfi_queue_reserve(c->queue, b.scratch)) {
         wfi_error_set(c, WF_ERR_UNSUPPORTED, "copy", site, "%s", why ? why : "out of memory");
         return c->status;
     }
     void *args[2] = { to, wfi_tensor_at(c, t->buf, t->layout) };
-    wfi_cmd cmd = { .fn = b.fn, .params = params, .args = args };
+    wfi_cmd cmd = { .fn = b.fn, .params = c->bind_params, .args = args };
     return c->rt->device->api->submit(c->queue, &cmd, 1, NULL, 0, 0);
 }
 

@@ -255,6 +255,10 @@ wf_status wf_scope_end(wf_ctx *c, wf_scope s)
         return WF_ERR_ARG;
     if (!s.depth || s.depth > c->depth || c->frame[s.depth].serial != s.serial)
         return c->status; /* an outer scope has repaired it already */
+    if (c->r.recording_only && s.depth <= c->step_depth) {
+        wfi_error_set(c, WF_ERR_STATE, "wf_scope_end", c->frame[s.depth].site, "a captured body cannot end a scope around it");
+        return c->status;
+    }
     while (c->depth >= s.depth) {
         bool step = c->depth == c->step_depth;
         if (!step && c->step_depth && !c->run_now)

@@ -83,6 +83,21 @@ static const char *broadcast_to(const wfi_cpu *d, wfi_bind *b)
     return NULL;
 }
 
+static const char *broadcast(const wfi_cpu *d, wfi_bind *b)
+{
+    (void)d;
+    const wfi_attr_broadcast *a = &b->attr->broadcast;
+    uint32_t fresh = a->axes.n ? wfi_impl_axes(a->axes, b->out->ndim) : 0;
+    int32_t i = 0;
+    for (int32_t o = 0; o < b->out->ndim; o++) {
+        bool repeats = fresh >> o & 1;
+        b->out->stride[o] = repeats ? 0 : b->in->stride[i];
+        i += !repeats || a->keep;
+    }
+    b->alias = 0;
+    return NULL;
+}
+
 /* Removing and adding axes of size 1. */
 static const char *same_elements(const wfi_cpu *d, wfi_bind *b)
 {
@@ -228,7 +243,8 @@ static const char *cast(const wfi_cpu *d, wfi_bind *b)
 static const wfi_impl impls[] = {
     { WFI_OP_permute, "cpu.view.permute", "", permute },
     { WFI_OP_transpose, "cpu.view.transpose", "", transpose },
-    { WFI_OP_broadcast_to, "cpu.view.broadcast", "", broadcast_to },
+    { WFI_OP_broadcast_to, "cpu.view.broadcast_to", "", broadcast_to },
+    { WFI_OP_broadcast, "cpu.view.broadcast", "", broadcast },
     { WFI_OP_squeeze, "cpu.view.squeeze", "", same_elements },
     { WFI_OP_unsqueeze, "cpu.view.unsqueeze", "", same_elements },
     { WFI_OP_slice, "cpu.view.slice", "", slice },
