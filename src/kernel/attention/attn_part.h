@@ -1,0 +1,43 @@
+/* attn_part.h - what the files of this folder share. */
+#ifndef WFI_KERNEL_ATTENTION_PART_H
+#define WFI_KERNEL_ATTENTION_PART_H
+#include "kernel/attention/attention.h"
+#include "kernel/isa.h"
+
+typedef struct operand {
+    int64_t step[WFI_ATTENTION_BATCH]; /* strides in elements: batch dimensions, ... */
+    int64_t row, col;                  /* ... the last but one (of lse: the last), the last */
+} operand;
+
+typedef struct params {
+    operand o[WFI_ATTN_SLOTS];
+    int64_t batch[WFI_ATTENTION_BATCH];
+    int64_t batches, s, t, e, d, wide;
+    double scale;
+    size_t each; /* bytes of scratch a worker */
+    int32_t nbatch, threads;
+    bool causal, mask;
+    uint8_t type[WFI_ATTN_SLOTS];
+} params;
+_Static_assert(sizeof(params) <= WFI_PARAMS_MAX, "params");
+
+/* One batch element: the address of [0, 0] of every operand, NULL where it is not given. */
+typedef struct head {
+    char *at[WFI_ATTN_SLOTS];
+} head;
+
+static inline int64_t keys_seen(const params *p, int64_t i)
+{
+    int64_t n = p->causal ? i + 1 + p->t - p->s : p->t;
+    return n < 0 ? 0 : n;
+}
+
+/* attn_plain.c: one query at a time in f64; desk: f64[plain_desk(p)] */
+static inline int64_t plain_desk(const params *p)
+{
+    return p->t + 4 * p->wide;
+}
+void WFI_K(wfi_attn_plain_row)(const params *p, const head *h, int64_t i, double *desk);
+void WFI_K(wfi_attn_plain_grad)(const params *p, const head *h, double *desk);
+
+#endif
