@@ -1,5 +1,7 @@
 /* The protocol of harness.h. Only the few fields that run.py sends are read; no JSON library is needed for them. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "harness.h"
 
 #include <stdbool.h>

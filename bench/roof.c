@@ -9,7 +9,9 @@
  * A roof of bandwidth is the best of ordinary and streaming stores, with and without prefetching, at the widest vectors
  * of the CPU, over arrays of the size that the work has: a machine with a very large L3 gets its own, higher roof. The
  * modes are printed one by one; the best of them is the roof. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "harness.h"
 
 #include <cpuid.h>

@@ -4,7 +4,9 @@
  *     weft_bench hand         as peer "hand": the MLP step by hand on Weft's kernels
  *     weft_bench import T     one addition, then one row: seconds since T on the monotonic clock
  *     weft_bench memory N     trains the GPT of memory_... on N threads, then one row with the memory that it added */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "weft_bench.h"
 
 #include <stdio.h>

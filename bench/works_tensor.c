@@ -70,7 +70,7 @@ static void run_layernorm(void *state)
 {
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "layernorm");
-    finish(o->c, s, wf_layer_norm(o->in[0], o->in[1], o->in[2]));
+    finish(o->c, s, wf_layer_norm(o->in[0], .weight = o->in[1], .bias = o->in[2]));
 }
 
 /* b->arg: n; a product of one row where the work is gemv. */

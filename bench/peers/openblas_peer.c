@@ -1,6 +1,8 @@
 /* OpenBLAS as a peer of bench/run.py: f32 products of plain row-major matrices. The result is allocated once, which is
  * in its favour. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "../harness.h"
 
 #include <cblas.h>
