@@ -29,9 +29,9 @@ struct bench_case {
     void (*drop)(void *state); /* NULL: nothing to be freed */
     /* In place of run where only a part of it is to be timed: does the work and returns the seconds of that part. */
     double (*clocked)(void *state);
-    double flops, bytes;       /* of one piece of work; 0: not given in the row */
-    int per;                   /* pieces of work in one run; 0: one */
-    int arg;                   /* for make: a size, a variant */
+    double flops, bytes; /* of one piece of work; 0: not given in the row */
+    int per;             /* pieces of work in one run; 0: one */
+    int arg;             /* for make: a size, a variant */
 };
 
 /* Answers requests until the end of the input; returns the exit status of the program. */

@@ -51,8 +51,8 @@ typedef struct part {
 #define CLEAR(i)                    "vxorps %%xmm" i ", %%xmm" i ", %%xmm" i "\n\t"
 #define CLEARS                                                                                                         \
     CLEAR("0")                                                                                                         \
-    CLEAR("1") CLEAR("2") CLEAR("3") CLEAR("4") CLEAR("5") CLEAR("6") CLEAR("7") CLEAR("8") CLEAR("9") CLEAR("10")     \
-        CLEAR("11")
+    CLEAR("1")                                                                                                         \
+    CLEAR("2") CLEAR("3") CLEAR("4") CLEAR("5") CLEAR("6") CLEAR("7") CLEAR("8") CLEAR("9") CLEAR("10") CLEAR("11")
 #define FMA_PEAK(r, n)                                                                                                 \
     __asm__ volatile("vbroadcastss %1, %%" r "14\n\tvbroadcastss %2, %%" r "15\n\t" CLEARS "1:\n\t" CHAINS(r)          \
                          CHAINS(r) "dec %0\n\tjnz 1b\n\t"                                                              \

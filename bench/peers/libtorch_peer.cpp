@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 struct Add {
-    at::Tensor x = torch::ones({1}), y = torch::ones({1});
+    at::Tensor x = torch::ones({ 1 }), y = torch::ones({ 1 });
 };
 
 static void *make_add(const bench_case *, int threads)
@@ -22,10 +22,10 @@ static void run_add(void *state)
 }
 
 struct Mlp {
-    torch::nn::Sequential net{ torch::nn::Linear(16, 32), torch::nn::ReLU(), torch::nn::Linear(32, 32), torch::nn::ReLU(),
-                               torch::nn::Linear(32, 4) };
+    torch::nn::Sequential net{ torch::nn::Linear(16, 32), torch::nn::ReLU(), torch::nn::Linear(32, 32),
+                               torch::nn::ReLU(), torch::nn::Linear(32, 4) };
     torch::optim::SGD opt{ net->parameters(), 0.01 };
-    at::Tensor x = torch::randn({8, 16}), y = torch::randn({8, 4});
+    at::Tensor x = torch::randn({ 8, 16 }), y = torch::randn({ 8, 4 });
 };
 
 static void *make_mlp(const bench_case *, int threads)
