@@ -73,6 +73,12 @@ static void classify(wfi_ew *p)
     p->small = p->rows && w->ndim == 1 && w->n <= 64;
 }
 
+/* Rows that compute for longer than their stores take: those overlap by themselves. */
+static bool heavy(int row)
+{
+    return row >= WFI_ROW_exp && row <= WFI_ROW_cos && row != WFI_ROW_relu && row != WFI_ROW_step;
+}
+
 static const char *prepare(int row, const wfi_view *y, const wfi_view *in, void *params, size_t *scratch)
 {
     _Static_assert(sizeof(wfi_ew) <= WFI_PARAMS_MAX, "params too large");
@@ -86,7 +92,7 @@ static const char *prepare(int row, const wfi_view *y, const wfi_view *in, void 
     int64_t moved = 0, written = p.walk.n * p.walk.bytes[0];
     for (int k = 0; k <= arity; k++)
         moved += k > 0 && p.splat >> (k - 1) & 1u ? 0 : p.walk.n * p.walk.bytes[k];
-    p.streams = written >= WFI_STREAM_RESULT && moved >= WFI_STREAM_ALL;
+    p.streams = !heavy(row) && written >= WFI_STREAM_RESULT && moved >= WFI_STREAM_ALL;
     memcpy(params, &p, sizeof p);
     *scratch = 0;
     return NULL;
@@ -188,15 +194,17 @@ static void run(const void *params, void *const *args, const wfi_run *r)
 {
     const wfi_ew *p = params;
     const wfi_walk *w = &p->walk;
-    ew_job j = { .p = p, .each = w->n };
     if (w->n == 0)
         return;
-    for (int k = 0; k < w->operands; k++)
-        j.base[k] = (char *)args[k] + w->start[k];
     if (p->small) {
-        call(p, j.base, w->n, p->splat);
+        p->fn((char *)args[0] + w->start[0], (char *)args[1] + w->start[1],
+              w->operands > 2 ? (char *)args[2] + w->start[2] : NULL,
+              w->operands > 3 ? (char *)args[3] + w->start[3] : NULL, w->n, p->splat);
         return;
     }
+    ew_job j = { .p = p, .each = w->n };
+    for (int k = 0; k < w->operands; k++)
+        j.base[k] = (char *)args[k] + w->start[k];
     int threads = wfi_pool_threads(r->pool);
     if (w->n < SERIAL || threads == 1) {
         chunk(&j, 0, 0);

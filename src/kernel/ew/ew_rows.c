@@ -1,11 +1,29 @@
 /* ew_rows.c - a function for each row of elementwise.def and each type that it has.
  *
- * A function works on blocks of 64 bytes, so that its loop has a known length and becomes straight vector code, once: a
+ * A function works on blocks of one vector register, so that its loop has a known length and becomes straight vector code, once: a
  * single operand is spread over a block that stands still, and the last elements go through padded blocks. */
 #include "kernel/ew/ew.h"
 #include "kernel/ew/half.h"
 #include "kernel/vmath.h"
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
+enum { BLOCK = WFI_LANES * 4 }; /* bytes */
+
+#if defined __AVX512BW__
+/* Between the last elements, fewer than a block, and a padded block: each `bytes` long and made of elements of `each`. */
+WFI_INLINE void tail_in(void *pad, const void *from, int64_t bytes, size_t each)
+{
+    (void)each;
+    _mm512_store_si512(pad, _mm512_maskz_loadu_epi8(((__mmask64)1 << bytes) - 1, from));
+}
+WFI_INLINE void tail_out(void *to, const void *pad, int64_t bytes, size_t each)
+{
+    (void)each;
+    _mm512_mask_storeu_epi8(to, ((__mmask64)1 << bytes) - 1, _mm512_load_si512(pad));
+}
+#else
 /* Fewer than 64 bytes, without a call. */
 WFI_INLINE void copy_tail(void *to, const void *from, int64_t bytes)
 {
@@ -24,12 +42,44 @@ WFI_INLINE void copy_tail(void *to, const void *from, int64_t bytes)
     PIECE(1)
 #undef PIECE
 }
+#ifdef __AVX2__
+/* A window of it selects the first `bytes / 4` words. */
+static const int32_t first_words[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
+WFI_INLINE __m256i first(int64_t bytes)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)(first_words + 8 - bytes / 4));
+}
+#endif
+WFI_INLINE void tail_in(void *pad, const void *from, int64_t bytes, size_t each)
+{
+#ifdef __AVX2__
+    if (each >= 4) {
+        _mm256_store_si256(pad, _mm256_maskload_epi32(from, first(bytes)));
+        return;
+    }
+#endif
+    (void)each;
+    __builtin_memset(pad, 0, BLOCK);
+    copy_tail(pad, from, bytes);
+}
+WFI_INLINE void tail_out(void *to, const void *pad, int64_t bytes, size_t each)
+{
+#ifdef __AVX2__
+    if (each >= 4) {
+        _mm256_maskstore_epi32(to, first(bytes), _mm256_load_si256(pad));
+        return;
+    }
+#endif
+    (void)each;
+    copy_tail(to, pad, bytes);
+}
+#endif
 
 #if defined __clang__
 #pragma clang diagnostic ignored "-Wpass-failed" /* division of whole numbers stays scalar */
 #define LANES_LOOP _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
 #else
-#define LANES_LOOP _Pragma("GCC ivdep")
+#define LANES_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 1") /* unrolled too early it would stay scalar */
 #endif
 
 /* For each operand: its element type S, a padded block, the place p and the step d from block to block. */
@@ -45,8 +95,7 @@ WFI_INLINE void copy_tail(void *to, const void *from, int64_t bytes)
     }
 #define TAIL(S, x)                                                                                                     \
     if (d_##x) {                                                                                                       \
-        __builtin_memset(pad_##x, 0, sizeof pad_##x);                                                                  \
-        copy_tail(pad_##x, p_##x, n * (int64_t)sizeof(S));                                                             \
+        tail_in(pad_##x, p_##x, n * (int64_t)sizeof(S), sizeof(S));                                                    \
         p_##x = pad_##x;                                                                                               \
     }
 
@@ -86,7 +135,7 @@ WFI_INLINE void copy_tail(void *to, const void *from, int64_t bytes)
                 VALUES_##arity(CA, C) q[l] = (R)(__VA_ARGS__);                                                         \
             }                                                                                                          \
             if (n < L) {                                                                                               \
-                copy_tail(p_y, pad_y, n * (int64_t)sizeof(R));                                                         \
+                tail_out(p_y, pad_y, n * (int64_t)sizeof(R), sizeof(R));                                               \
                 return;                                                                                                \
             }                                                                                                          \
             STEPS_##arity p_y += L;                                                                                    \
@@ -129,25 +178,25 @@ HALF(f16)
     FUNCTION(name##_##suffix, arity, RESULT_##to_bool(T), T, C, T, C, count, __VA_ARGS__)
 
 #define DEFINE_FLOAT(name, arity, to_bool, ...)                                                                        \
-    PLAIN(name, f32, arity, to_bool, float, float, 16, __VA_ARGS__)                                                    \
-    PLAIN(name, f64, arity, to_bool, double, double, 8, __VA_ARGS__)                                                   \
+    PLAIN(name, f32, arity, to_bool, float, float, BLOCK / 4, __VA_ARGS__)                                             \
+    PLAIN(name, f64, arity, to_bool, double, double, BLOCK / 8, __VA_ARGS__)                                           \
     HALF_FUNCTION(name, bf16, arity, to_bool)                                                                          \
     HALF_FUNCTION(name, f16, arity, to_bool)
 #define DEFINE_NUM(name, arity, to_bool, ...)                                                                          \
     DEFINE_FLOAT(name, arity, to_bool, __VA_ARGS__)                                                                    \
-    PLAIN(name, i64, arity, to_bool, int64_t, int64_t, 8, __VA_ARGS__)                                                 \
-    PLAIN(name, i32, arity, to_bool, int32_t, int32_t, 16, __VA_ARGS__)                                                \
-    PLAIN(name, u8, arity, to_bool, uint8_t, int32_t, 64, __VA_ARGS__)
-#define DEFINE_BOOL(name, arity, to_bool, ...) PLAIN(name, bool, arity, to_bool, uint8_t, int32_t, 64, __VA_ARGS__)
+    PLAIN(name, i64, arity, to_bool, int64_t, int64_t, BLOCK / 8, __VA_ARGS__)                                         \
+    PLAIN(name, i32, arity, to_bool, int32_t, int32_t, BLOCK / 4, __VA_ARGS__)                                         \
+    PLAIN(name, u8, arity, to_bool, uint8_t, int32_t, BLOCK, __VA_ARGS__)
+#define DEFINE_BOOL(name, arity, to_bool, ...) PLAIN(name, bool, arity, to_bool, uint8_t, int32_t, BLOCK, __VA_ARGS__)
 #define DEFINE_ALL(name, arity, to_bool, ...)                                                                          \
     DEFINE_NUM(name, arity, to_bool, __VA_ARGS__)                                                                      \
     DEFINE_BOOL(name, arity, to_bool, __VA_ARGS__)
 /* a chooses and b and c only move: the size of their type decides */
 #define DEFINE_COND(name, arity, to_bool, ...)                                                                         \
-    FUNCTION(name##_1, arity, uint8_t, uint8_t, uint8_t, uint8_t, uint8_t, 64, __VA_ARGS__)                            \
-    FUNCTION(name##_2, arity, uint16_t, uint8_t, uint8_t, uint16_t, uint16_t, 32, __VA_ARGS__)                         \
-    FUNCTION(name##_4, arity, uint32_t, uint8_t, uint8_t, uint32_t, uint32_t, 16, __VA_ARGS__)                         \
-    FUNCTION(name##_8, arity, uint64_t, uint8_t, uint8_t, uint64_t, uint64_t, 8, __VA_ARGS__)
+    FUNCTION(name##_1, arity, uint8_t, uint8_t, uint8_t, uint8_t, uint8_t, BLOCK, __VA_ARGS__)                         \
+    FUNCTION(name##_2, arity, uint16_t, uint8_t, uint8_t, uint16_t, uint16_t, BLOCK / 2, __VA_ARGS__)                  \
+    FUNCTION(name##_4, arity, uint32_t, uint8_t, uint8_t, uint32_t, uint32_t, BLOCK / 4, __VA_ARGS__)                  \
+    FUNCTION(name##_8, arity, uint64_t, uint8_t, uint8_t, uint64_t, uint64_t, BLOCK / 8, __VA_ARGS__)
 
 #define WFI_EW(name, arity, class, to_bool, ...) DEFINE_##class(ew_##name, arity, to_bool, __VA_ARGS__)
 #include "ew_rows.inc"
