@@ -27,29 +27,36 @@ static bool shaped(const wfi_view *v, const wfi_view *q, int64_t n, int64_t m)
     return true;
 }
 
+/* Is slot i used? The mask is optional. */
+static bool has_slot(int i, bool grad)
+{
+    return i <= WFI_ATTN_V || i == WFI_ATTN_MASK || (grad ? i > WFI_ATTN_MASK : i < WFI_ATTN_MASK);
+}
+
 static const char *check(const wfi_attention_spec *s, bool grad)
 {
     const wfi_view *const *v = s->v, *q = v[WFI_ATTN_Q];
     for (int i = 0; i < WFI_ATTN_SLOTS; i++) {
-        if (i == WFI_ATTN_MASK || (!grad && i > WFI_ATTN_MASK))
+        bool f32 = i == WFI_ATTN_LSE || i == WFI_ATTN_STATS;
+        if (!has_slot(i, grad) || i == WFI_ATTN_MASK)
             continue;
         if (!v[i])
             return "an operand is missing";
-        if (i == WFI_ATTN_LSE ? v[i]->dtype != WF_F32
-                              : !is_float(v[i]->dtype) || (v[i]->dtype == WF_F64) != (q->dtype == WF_F64))
+        if (f32 ? v[i]->dtype != WF_F32 : !is_float(v[i]->dtype) || (v[i]->dtype == WF_F64) != (q->dtype == WF_F64))
             return "only floats have attention, f64 is not mixed with narrower types, and lse is f32";
     }
     if (q->ndim < 2 || q->ndim - 2 > WFI_ATTENTION_BATCH)
         return "too many or too few dimensions";
     int64_t n = q->dim[q->ndim - 2], e = q->dim[q->ndim - 1];
     int64_t t = v[WFI_ATTN_K]->dim[q->ndim - 2], d = v[WFI_ATTN_V]->dim[q->ndim - 1];
-    bool fits = shaped(v[WFI_ATTN_K], q, t, e) && shaped(v[WFI_ATTN_V], q, t, d) && shaped(v[WFI_ATTN_Y], q, n, d) &&
-                shaped(v[WFI_ATTN_LSE], q, n, -1);
+    bool fits = shaped(v[WFI_ATTN_K], q, t, e) && shaped(v[WFI_ATTN_V], q, t, d);
     if (grad)
-        fits &= shaped(v[WFI_ATTN_DY], q, n, d) && shaped(v[WFI_ATTN_DQ], q, n, e) && shaped(v[WFI_ATTN_DK], q, t, e) &&
-                shaped(v[WFI_ATTN_DV], q, t, d);
+        fits = fits && shaped(v[WFI_ATTN_DY], q, n, d) && shaped(v[WFI_ATTN_STATS], q, n, 2) &&
+               shaped(v[WFI_ATTN_DQ], q, n, e) && shaped(v[WFI_ATTN_DK], q, t, e) && shaped(v[WFI_ATTN_DV], q, t, d);
+    else
+        fits = fits && shaped(v[WFI_ATTN_Y], q, n, d) && shaped(v[WFI_ATTN_LSE], q, n, -1);
     const wfi_view *mask = v[WFI_ATTN_MASK];
-    if (mask && (!is_float(mask->dtype) && mask->dtype != WF_BOOL))
+    if (mask && !is_float(mask->dtype) && mask->dtype != WF_BOOL)
         return "a mask is bool or float";
     return fits && (!mask || shaped(mask, q, n, t)) ? NULL : "sizes do not fit";
 }
@@ -58,7 +65,7 @@ static void strides(params *p, const wfi_attention_spec *s, bool grad)
 {
     for (int i = 0; i < WFI_ATTN_SLOTS; i++) {
         const wfi_view *v = s->v[i];
-        if (!v || (!grad && i > WFI_ATTN_MASK))
+        if (!v || !has_slot(i, grad))
             continue;
         operand *o = &p->o[i];
         p->type[i] = (uint8_t)v->dtype;
@@ -88,7 +95,7 @@ static const char *prepare_any(const wfi_attention_spec *s, bool grad, void *out
     p.causal = s->causal, p.mask = s->v[WFI_ATTN_MASK];
     p.threads = s->threads > 0 ? s->threads : 1;
     strides(&p, s, grad);
-    p.each = ((size_t)(p.t + 4 * p.wide) * 8 + 63) & ~(size_t)63;
+    p.each = ((size_t)plain_desk(&p) * 8 + 63) & ~(size_t)63;
     *scratch = p.each * (size_t)p.threads;
     memcpy(out, &p, sizeof p);
     return NULL;
@@ -154,9 +161,9 @@ static void run_forward(const void *params_, void *const *args, const wfi_run *r
 static void run_grad(const void *params_, void *const *args, const wfi_run *run)
 {
     job j = { .p = params_, .scratch = run->scratch };
-    static const uint8_t slot[] = { WFI_ATTN_DQ, WFI_ATTN_DK,  WFI_ATTN_DV, WFI_ATTN_Q,  WFI_ATTN_K,
-                                    WFI_ATTN_V,  WFI_ATTN_Y, WFI_ATTN_LSE, WFI_ATTN_DY, WFI_ATTN_MASK };
-    for (int i = 0; i < 9 + j.p->mask; i++)
+    static const uint8_t slot[] = { WFI_ATTN_DQ, WFI_ATTN_DK,    WFI_ATTN_DV, WFI_ATTN_Q,   WFI_ATTN_K,
+                                    WFI_ATTN_V,  WFI_ATTN_STATS, WFI_ATTN_DY, WFI_ATTN_MASK };
+    for (int i = 0; i < 8 + j.p->mask; i++)
         j.base[slot[i]] = args[i];
     wfi_pool_run(pool_for(run, j.p->threads), j.p->batches, grad_chunk, &j);
 }

@@ -7,8 +7,9 @@
  *     ... k->run(params, (void *[]){ y_data, lse_data, q_data, k_data, v_data }, &run);
  *
  * Shapes: q[.., s, e], k[.., t, e], v[.., t, d], y and dy[.., s, d], lse f32[.., s], mask[.., s, t]; up to six equal
- * batch dimensions first (a repeated operand has stride 0 there; a gradient must not). Any strides; operands are
+ * batch dimensions first (a repeated operand has stride 0 there; a result must not). Any strides; operands are
  * f32, bf16, f16 (computed in f32, rounded once) or all f64. lse = log(sum(exp(scores))), natural logarithm.
+ * stats f32[.., s, 2]: lse, and delta = sum(y * dy) over d; f64 computes them again.
  *
  * scale 0 means 1 / sqrt(e). With `causal`, query i sees the keys 0 .. i + t - s: the last query sees all of them. The
  * mask is bool (false: not seen) or float (added to the scaled score). A query that sees no key, or only scores of
@@ -21,8 +22,7 @@
  *   weights    p = 2^x * 2^-m; below 2^-127 they are 0. When m grows by n, all sums so far are multiplied by 2^-n, which
  *              is exact, so that their bits do not depend on what has been the maximum on the way
  *   y          one ascending chain over the keys, divided by the sum of p, which ascends over the keys too
- *   gradient   p = 2^(x - lse); dp[i][j]: one chain over d of v and dy * scale; delta[i]: the sum of y * dy over d in
- *              32 lanes and one tree (fold.h), by fused multiply-adds, times scale; ds = p * (dp - delta);
+ *   gradient   p = 2^(x - lse); dp[i][j]: one chain over d of v and dy * scale; ds = p * (dp - delta * scale);
  *              dq one chain over the keys of ds * k; dk and dv one chain each over the queries of ds * q, p * dy
  * Keys that are not seen are left out of all chains or add exactly +0 or -0 to them. Portable code has a*b+c for every
  * fused multiply-add. f64 takes the largest score of all keys instead of m, and has no blocks. A row of f32 with a
@@ -40,8 +40,9 @@ enum {
     WFI_ATTN_V,
     WFI_ATTN_Y,
     WFI_ATTN_LSE,
-    WFI_ATTN_MASK, /* NULL: none */
-    WFI_ATTN_DY,   /* the gradient's operands and results: NULL in the forward pass */
+    WFI_ATTN_MASK,  /* NULL: none */
+    WFI_ATTN_STATS, /* from here on the gradient's own operands and results; it has no y and no lse */
+    WFI_ATTN_DY,
     WFI_ATTN_DQ,
     WFI_ATTN_DK,
     WFI_ATTN_DV,
@@ -60,7 +61,7 @@ typedef struct wfi_attention_kernels {
     const char *(*prepare)(const wfi_attention_spec *s, void *params, size_t *scratch);
     wfi_kernel_fn *run; /* args: y, lse, q, k, v, mask? */
     const char *(*prepare_grad)(const wfi_attention_spec *s, void *params, size_t *scratch);
-    wfi_kernel_fn *run_grad; /* args: dq, dk, dv, q, k, v, y, lse, dy, mask? */
+    wfi_kernel_fn *run_grad; /* args: dq, dk, dv, q, k, v, stats, dy, mask? */
 } wfi_attention_kernels;
 
 extern const wfi_attention_kernels wfi_attention_portable, wfi_attention_avx2, wfi_attention_avx512;

@@ -35,7 +35,7 @@ static inline int64_t keys_seen(const params *p, int64_t i)
 /* attn_plain.c: one query at a time in f64; desk: f64[plain_desk(p)] */
 static inline int64_t plain_desk(const params *p)
 {
-    return p->t + 4 * p->wide;
+    return 2 * p->t + 4 * p->wide;
 }
 void WFI_K(wfi_attn_plain_row)(const params *p, const head *h, int64_t i, double *desk);
 void WFI_K(wfi_attn_plain_grad)(const params *p, const head *h, double *desk);

@@ -47,7 +47,7 @@ static double dot(const double *a, const double *b, int64_t n)
 
 /* Weights of query i: w[j] = exp(score - lse), w: f64[t]. Returns the number of keys that can be seen; *sum is 0 if
  * there is nothing to see. */
-static int64_t plain_weights(const params *p, const head *h, int64_t i, double *w, double *desk, double *lse)
+static int64_t weights(const params *p, const head *h, int64_t i, double *w, double *desk, double *lse)
 {
     const operand *mask = &p->o[WFI_ATTN_MASK];
     int64_t n = keys_seen(p, i);
@@ -70,11 +70,10 @@ static int64_t plain_weights(const params *p, const head *h, int64_t i, double *
     return n;
 }
 
-/* desk: f64[t + 4 * wide] */
 void WFI_K(wfi_attn_plain_row)(const params *p, const head *h, int64_t i, double *desk)
 {
     double *w = desk + 4 * p->wide, *sum = desk + 2 * p->wide, lse;
-    int64_t n = plain_weights(p, h, i, w, desk, &lse);
+    int64_t n = weights(p, h, i, w, desk, &lse);
     for (int64_t c = 0; c < p->d; c++)
         sum[c] = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -105,32 +104,34 @@ static void add_row(const params *p, const head *h, int slot, int64_t row, int64
 }
 
 /* One query's part of all three gradients. */
-static void plain_grad_row(const params *p, const head *h, int64_t i, double *desk)
+static void grad_row(const params *p, const head *h, int64_t i, double *desk)
 {
-    double *w = desk + 4 * p->wide, *key = desk + p->wide, lse, delta = 0;
-    int64_t n = plain_weights(p, h, i, w, desk, &lse);
+    double *w = desk + 4 * p->wide, *ds = w + p->t, *key = desk + p->wide, *sum = desk + 3 * p->wide, lse, delta = 0;
+    int64_t n = weights(p, h, i, w, desk, &lse);
     const double *q = line(p, h, WFI_ATTN_Q, i, p->e, desk);
     const double *dy = line(p, h, WFI_ATTN_DY, i, p->d, desk + 2 * p->wide);
-    delta = dot(dy, line(p, h, WFI_ATTN_Y, i, p->d, key), p->d);
-    double *ds = desk + 3 * p->wide;
-    for (int64_t c = 0; c < p->e; c++)
-        ds[c] = 0;
     for (int64_t j = 0; j < n; j++) {
-        double g = w[j] * (dot(dy, line(p, h, WFI_ATTN_V, j, p->d, key), p->d) - delta) * p->scale;
+        ds[j] = dot(dy, line(p, h, WFI_ATTN_V, j, p->d, key), p->d);
+        delta = WFI_FMA(w[j], ds[j], delta);
+    }
+    for (int64_t c = 0; c < p->e; c++)
+        sum[c] = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double g = w[j] * (ds[j] - delta) * p->scale;
         const double *k = line(p, h, WFI_ATTN_K, j, p->e, key);
         for (int64_t c = 0; c < p->e; c++)
-            ds[c] = WFI_FMA(g, k[c], ds[c]);
+            sum[c] = WFI_FMA(g, k[c], sum[c]);
         add_row(p, h, WFI_ATTN_DK, j, p->e, g, q);
         add_row(p, h, WFI_ATTN_DV, j, p->d, w[j], dy);
     }
     const operand *dq = &p->o[WFI_ATTN_DQ];
     for (int64_t c = 0; c < p->e; c++)
-        put(p->type[WFI_ATTN_DQ], h->at[WFI_ATTN_DQ], i * dq->row + c * dq->col, ds[c]);
+        put(p->type[WFI_ATTN_DQ], h->at[WFI_ATTN_DQ], i * dq->row + c * dq->col, sum[c]);
 }
 void WFI_K(wfi_attn_plain_grad)(const params *p, const head *h, double *desk)
 {
     clear_rows(p, h, WFI_ATTN_DK, p->t, p->e);
     clear_rows(p, h, WFI_ATTN_DV, p->t, p->d);
     for (int64_t i = 0; i < p->s; i++)
-        plain_grad_row(p, h, i, desk);
+        grad_row(p, h, i, desk);
 }
