@@ -1,7 +1,8 @@
 /* axis.c - binding: an axis map and the shapes of operands -> factors with sizes, every dimension affine in them.
  *
- * In order: the lengths of runs from the ranks; the items of each operand laid over its dimensions; then a few rounds in
- * which size rules and dimensions give sizes to factors, or are checked against them; then coefficients and bounds. */
+ * In order: the lengths of runs from the ranks; the items of each operand laid over its dimensions; then a few rounds
+ * in which size rules and dimensions give sizes to factors, or are checked against them; then coefficients and bounds.
+ */
 #include "graph/axis_tmpl.h"
 #include "base/ck.h"
 #include <stdarg.h>
@@ -19,9 +20,9 @@ typedef struct binder {
     wfi_syms *syms;
     char *err;
     size_t err_bytes;
-    int all;       /* the attribute that means all dimensions, -1 */
-    wf_dims every; /* ... and its value, 0 1 2 ... */
-    int run[WFI_AXIS_NAMES];                     /* length of each run, -1: not yet known */
+    int all;                                      /* the attribute that means all dimensions, -1 */
+    wf_dims every;                                /* ... and its value, 0 1 2 ... */
+    int run[WFI_AXIS_NAMES];                      /* length of each run, -1: not yet known */
     int64_t dimsize[WFI_AXIS_NAMES][WF_RANK_MAX]; /* of dimensions with a name of their own */
     axis_tmpl t;
 } binder;
@@ -291,8 +292,9 @@ static bool lay(binder *b, int slot, const axis_item *it, int pos, int k)
     wfi_axis_dim *d = &x->d[slot][pos];
     bool input = slot < x->nin;
     int64_t size = input ? b->in[operand_of(x, slot, 0)].dim[pos] : UNKNOWN;
-    *d = (wfi_axis_dim){ .size = size, .look = -1, .marks = it->marks,
-                         .item = (int8_t)(it - &b->t.item[b->t.op[slot].first]) };
+    *d = (wfi_axis_dim){
+        .size = size, .look = -1, .marks = it->marks, .item = (int8_t)(it - &b->t.item[b->t.op[slot].first])
+    };
     for (int o = 0; it->look >= 0 && o < x->nin; o++)
         if (b->t.op[o].name == it->look)
             d->look = (int8_t)o;
@@ -444,8 +446,8 @@ static bool solve(binder *b, int slot, int i)
     if (it->n == 0) {
         if (!input)
             d->size = 1;
-        return d->size == 1 || oops(b, "%s[%d] is %s; needed 1", slot_name(b, slot), i - x->nd[slot],
-                                    show(b, d->size, &t));
+        return d->size == 1 ||
+               oops(b, "%s[%d] is %s; needed 1", slot_name(b, slot), i - x->nd[slot], show(b, d->size, &t));
     }
     if (it->dim >= 0)
         return input || value(b, it->dim, it->run ? x->f[d->f[0]].k : -1, &d->size);
@@ -666,8 +668,8 @@ static bool inputs(binder *b)
     }
     for (int i = 0; i < b->nin; i++)
         for (int d = 0; d < b->in[i].ndim; d++)
-            if (b->in[i].ndim > WF_RANK_MAX || (!wfi_sym_is(b->in[i].dim[d]) &&
-                                                (b->in[i].dim[d] < 0 || b->in[i].dim[d] > WFI_DIM_MAX))) {
+            if (b->in[i].ndim > WF_RANK_MAX ||
+                (!wfi_sym_is(b->in[i].dim[d]) && (b->in[i].dim[d] < 0 || b->in[i].dim[d] > WFI_DIM_MAX))) {
                 snprintf(b->err, b->err_bytes, "%s: operand %d has a bad shape", b->op, i);
                 return false;
             }
@@ -686,8 +688,15 @@ static bool inputs(binder *b)
 bool wfi_axis_bind(const uint8_t *map, const char *op, int nin, const wfi_axis_shape *in, const wf_dims *attrs,
                    wfi_syms *syms, wfi_axis_inst *x, char *err, size_t err_bytes)
 {
-    binder b = { .x = x, .op = op, .nin = nin, .in = in, .attr = attrs, .syms = syms, .err = err,
-                 .err_bytes = err_bytes, .all = -1 };
+    binder b = { .x = x,
+                 .op = op,
+                 .nin = nin,
+                 .in = in,
+                 .attr = attrs,
+                 .syms = syms,
+                 .err = err,
+                 .err_bytes = err_bytes,
+                 .all = -1 };
     wfi_axis_tmpl_unpack(map, &b.t);
     x->map = map;
     x->operands = nin;

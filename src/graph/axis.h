@@ -51,12 +51,12 @@ typedef struct wfi_axis_shape {
 } wfi_axis_shape;
 
 typedef struct wfi_axis_factor {
-    int64_t size;       /* a number or a symbol */
-    int8_t name;        /* index into the names of the map */
-    int8_t k;           /* place in its run; -1: no run */
+    int64_t size;        /* a number or a symbol */
+    int8_t name;         /* index into the names of the map */
+    int8_t k;            /* place in its run; -1: no run */
     int8_t operand, dim; /* which dimension gave the size; -1: a rule did */
-    uint8_t marks;      /* WFI_WHOLE | WFI_ORDERED | WFI_POSITION | WFI_LOOKED */
-    bool in, out;       /* stands in an operand, in a result */
+    uint8_t marks;       /* WFI_WHOLE | WFI_ORDERED | WFI_POSITION | WFI_LOOKED */
+    bool in, out;        /* stands in an operand, in a result */
 } wfi_axis_factor;
 
 /* One dimension: index = sum of c[j] * f[j] + off. */
@@ -76,7 +76,7 @@ typedef struct wfi_axis_inst {
     const uint8_t *map; /* the packed template, borrowed; NULL: it is `own` (written for these shapes) */
     int32_t operands;   /* given to bind */
     int8_t nin, nslot, nf;
-    int8_t many;        /* the variadic slot, or -1 */
+    int8_t many;                  /* the variadic slot, or -1 */
     int8_t nd[WFI_AXIS_OPERANDS]; /* -1: not given */
     wfi_axis_factor f[WFI_AXIS_FACTORS];
     wfi_axis_dim d[WFI_AXIS_OPERANDS][WF_RANK_MAX]; /* slots: nin inputs, then results */
@@ -115,9 +115,9 @@ const char *wfi_axis_operand_name(const uint8_t *map, int slot);
 int wfi_axis_operand_find(const uint8_t *map, const char *name); /* slot, or -1 */
 int wfi_axis_inputs(const uint8_t *map);                         /* operands in the template, a variadic one as one */
 int wfi_axis_results(const uint8_t *map);
-bool wfi_axis_many(const uint8_t *map, int slot);                /* a variadic operand */
-bool wfi_axis_leading_run(const uint8_t *map, int slot);         /* begins with a run: the batch of vmap */
-bool wfi_axis_mentions(const uint8_t *map, const char *name);    /* attribute, factor or dim with that name */
+bool wfi_axis_many(const uint8_t *map, int slot);             /* a variadic operand */
+bool wfi_axis_leading_run(const uint8_t *map, int slot);      /* begins with a run: the batch of vmap */
+bool wfi_axis_mentions(const uint8_t *map, const char *name); /* attribute, factor or dim with that name */
 /* "a is f32[32,784], b is f32[10,784]", as error texts end; returns text. */
 const char *wfi_axis_shapes_text(const uint8_t *map, int nin, const wfi_axis_shape *in, const wfi_syms *syms,
                                  char *text, size_t bytes);

@@ -410,14 +410,21 @@ static void unpack_item(const uint8_t **pb, axis_tmpl *t)
 {
     const uint8_t *b = *pb;
     axis_item *it = &t->item[t->nitem++];
-    *it = (axis_item){ .run = b[0] & 1, .merged = b[0] >> 1 & 1, .marks = b[1], .dim = (int8_t)b[2],
-                       .at = (int8_t)b[3], .when = (int8_t)b[4], .look = (int8_t)b[5], .n = b[6],
+    *it = (axis_item){ .run = b[0] & 1,
+                       .merged = b[0] >> 1 & 1,
+                       .marks = b[1],
+                       .dim = (int8_t)b[2],
+                       .at = (int8_t)b[3],
+                       .when = (int8_t)b[4],
+                       .look = (int8_t)b[5],
+                       .n = b[6],
                        .first = t->nterm };
     b += 7;
     for (int j = 0; j < it->n; j++) {
         axis_term *e = &t->term[t->nterm++];
-        *e = (axis_term){ .name = (int8_t)b[0], .coef = (int8_t)b[1], .sign = b[2] & 1 ? -1 : 1,
-                          .marks = (uint8_t)(b[2] >> 1) };
+        *e = (axis_term){
+            .name = (int8_t)b[0], .coef = (int8_t)b[1], .sign = b[2] & 1 ? -1 : 1, .marks = (uint8_t)(b[2] >> 1)
+        };
         b += 3;
         e->num = get_number(&b);
     }

@@ -1,4 +1,5 @@
-/* axis_tmpl.h - an axis map unpacked: what the parser fills and the binder reads. Between the two it is packed bytes. */
+/* axis_tmpl.h - an axis map unpacked: what the parser fills and the binder reads. Between the two it is packed bytes.
+ */
 #ifndef WFI_GRAPH_AXIS_TMPL_H
 #define WFI_GRAPH_AXIS_TMPL_H
 #include "graph/axis.h"
@@ -16,10 +17,10 @@ typedef struct axis_term { /* sign * factor * coefficient, or sign * coefficient
 typedef struct axis_item {
     bool run, merged;
     uint8_t marks;
-    int8_t dim;  /* own name, -1 */
-    int8_t at;   /* attribute that places it, -1 */
-    int8_t when; /* attribute that must not be 0, -1 */
-    int8_t look; /* name of the operand that holds the index, -1 */
+    int8_t dim;       /* own name, -1 */
+    int8_t at;        /* attribute that places it, -1 */
+    int8_t when;      /* attribute that must not be 0, -1 */
+    int8_t look;      /* name of the operand that holds the index, -1 */
     uint8_t first, n; /* terms; 0: a dimension of size 1 */
 } axis_item;
 

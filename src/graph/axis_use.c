@@ -114,8 +114,8 @@ bool wfi_axis_vmap(const uint8_t *map, const char *op, int nin, const wfi_axis_s
             return false;
         }
         if (!vmap_shape(&x, &t, slot, batched[i], size, &in[i], &out[i], &expand[i])) {
-            snprintf(err, err_bytes, "%s: %s would have more than %d dimensions", op,
-                     wfi_axis_operand_name(map, slot), WF_RANK_MAX);
+            snprintf(err, err_bytes, "%s: %s would have more than %d dimensions", op, wfi_axis_operand_name(map, slot),
+                     WF_RANK_MAX);
             return false;
         }
     }
@@ -223,15 +223,16 @@ static const char *refuse_member(const fuse *u, int i, char *why, size_t bytes)
     for (int f = 0; f < m->x->nf; f++)
         if (m->x->f[f].marks & (WFI_WHOLE | WFI_ORDERED) && m->x->f[f].size != 1)
             return snprintf(why, bytes, "%s needs axis %s whole or in order", m->name,
-                            wfi_axis_factor_name(m->x, f, name, sizeof name)), why;
+                            wfi_axis_factor_name(m->x, f, name, sizeof name)),
+                   why;
     for (int o = 0; o < m->x->operands; o++)
         for (int p = 0; p < u->n; p++)
             for (int r = 0; r < u->m[p].x->nslot - u->m[p].x->nin; r++) {
                 int slot = wfi_axis_slot(m->x, o);
                 for (int d = 0; u->m[p].out[r] == m->in[o] && d < m->x->nd[slot]; d++)
                     if (m->x->d[slot][d].n && !wfi_axis_plain(&m->x->d[slot][d]))
-                        return snprintf(why, bytes, "%s reads %s through a window or a look-up", m->name,
-                                        u->m[p].name), why;
+                        return snprintf(why, bytes, "%s reads %s through a window or a look-up", m->name, u->m[p].name),
+                               why;
             }
     return NULL;
 }

@@ -10,12 +10,13 @@ wf_dims wfi_axis_result(const wfi_axis_inst *x, int r);
  * summed over sum (keeping those axes as 1), is reshaped to `kept` (the same elements, extra leading ones dropped or
  * put in front), and is broadcast to `shape` if expand is set. */
 typedef struct wfi_axis_undo {
-    wf_dims sum;   /* axes of g; n 0: none */
+    wf_dims sum; /* axes of g; n 0: none */
     wf_dims kept;
     wf_dims shape; /* of the operand */
     bool reshape, expand;
 } wfi_axis_undo;
-/* operand_dims: the operand's own shape (copies of a variadic operand differ). False: g has another shape altogether. */
+/* operand_dims: the operand's own shape (copies of a variadic operand differ). False: g has another shape altogether.
+ */
 bool wfi_axis_undo_of(const wfi_axis_inst *x, int operand, wf_dims operand_dims, wf_dims g, wfi_axis_undo *u);
 
 /* vmap: the same operator over a batch of `size`. in[] are the shapes of one example; where batched[i] is set operand i

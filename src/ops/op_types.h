@@ -7,10 +7,10 @@ enum {
     WFI_OP_EW = 1,        /* element-wise primitive: a row with scalar code; `ew` is its index */
     WFI_OP_COMPOSITE = 2, /* has a lowering */
     WFI_OP_PRIMITIVE = 4,
-    WFI_OP_MOVE = 8,      /* moves elements of one kind of operand, computes nothing: permute, slice, concat ... */
-    WFI_OP_REDUCE = 16,   /* a primitive with .reduce */
-    WFI_OP_MANY = 32,     /* any number of operands */
-    WFI_OP_NOGRAD = 64    /* .nograd says why */
+    WFI_OP_MOVE = 8,    /* moves elements of one kind of operand, computes nothing: permute, slice, concat ... */
+    WFI_OP_REDUCE = 16, /* a primitive with .reduce */
+    WFI_OP_MANY = 32,   /* any number of operands */
+    WFI_OP_NOGRAD = 64  /* .nograd says why */
 };
 
 typedef enum wfi_attr_type {

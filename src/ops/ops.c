@@ -156,9 +156,7 @@ static bool read_value(const wfi_op_field *f, const char *s, size_t n, any *v)
     case WFI_ATTR_BOOL:
         v->whole = strcmp(word, "true") == 0 || strcmp(word, "1") == 0;
         return v->whole || strcmp(word, "false") == 0 || strcmp(word, "0") == 0;
-    case WFI_ATTR_DTYPE:
-        v->whole = wf_dtype_of(word);
-        return v->whole || strcmp(word, "none") == 0;
+    case WFI_ATTR_DTYPE: v->whole = wf_dtype_of(word); return v->whole || strcmp(word, "none") == 0;
     case WFI_ATTR_I32:
     case WFI_ATTR_I64:
         v->whole = strtoll(word, &e, 10);
@@ -186,13 +184,15 @@ static bool read_word(const wfi_op_info *op, const char *s, size_t n, attr_reade
         return true;
     }
     if (!f)
-        return snprintf(err, err_bytes, "%s has no attribute %.*s", op->name, (int)(eq ? eq - s : (ptrdiff_t)n), s), false;
+        return snprintf(err, err_bytes, "%s has no attribute %.*s", op->name, (int)(eq ? eq - s : (ptrdiff_t)n), s),
+               false;
     int i = (int)(f - op->field);
     if (r->given >> i & 1)
         return snprintf(err, err_bytes, "%s: %s is given twice", op->name, f->name), false;
     if (!read_value(f, eq + 1, n - (size_t)(eq + 1 - s), &r->v[i]))
         return snprintf(err, err_bytes, "%s: %.*s is no value of %s", op->name, (int)(n - (size_t)(eq + 1 - s)), eq + 1,
-                        f->name), false;
+                        f->name),
+               false;
     r->given |= 1u << i;
     return true;
 }
@@ -244,8 +244,8 @@ static bool in_class(uint8_t code, wf_dtype t)
 }
 static const char *class_text(uint8_t code)
 {
-    static const char *const text[] = { "", "a floating-point type", "a number type", "i64, i32 or u8", "bool",
-                                        "a number type or bool", "an element type" };
+    static const char *const text[] = { "",     "a floating-point type", "a number type",  "i64, i32 or u8",
+                                        "bool", "a number type or bool", "an element type" };
     return code < 7 ? text[code] : code >= WFI_T_EXACT ? wf_dtype_name((wf_dtype)(code - WFI_T_EXACT)) : "";
 }
 static void operand_name(const wfi_op_info *op, int i, char *text, size_t bytes)
@@ -284,24 +284,28 @@ bool wfi_op_types(const wfi_op_info *op, const void *attr, int nin, const wf_dty
         operand_name(op, i, mine, sizeof mine);
         if (!in_class(code, in[i]))
             return snprintf(err, err_bytes, "%s: %s is %s; needed %s", op->name, mine, wf_dtype_name(in[i]),
-                            class_text(code)), false;
+                            class_text(code)),
+                   false;
         wf_dtype shared = class_type(op, code, nin, in);
         for (int k = 0; shared != in[i] && k < i; k++) {
             operand_name(op, k, other, sizeof other);
             if (in[k] == shared && (op->tin[1] ? op->tin[k] : op->tin[0]) == code)
                 return snprintf(err, err_bytes, "%s: element types differ: %s is %s, %s is %s", op->name, other,
-                                wf_dtype_name(shared), mine, wf_dtype_name(in[i])), false;
+                                wf_dtype_name(shared), mine, wf_dtype_name(in[i])),
+                       false;
         }
     }
     for (int r = 0; r < op->nout; r++) {
         uint8_t code = op->tout[r];
-        out[r] = code >= WFI_T_EXACT ? (wf_dtype)(code - WFI_T_EXACT) : code == WFI_T_ATTR ? dtype_attr(op, attr)
-                                                                                           : class_type(op, code, nin, in);
+        out[r] = code >= WFI_T_EXACT  ? (wf_dtype)(code - WFI_T_EXACT)
+                 : code == WFI_T_ATTR ? dtype_attr(op, attr)
+                                      : class_type(op, code, nin, in);
         if (code == WFI_T_BOOL)
             out[r] = WF_BOOL;
         if (out[r] <= WF_DTYPE_NONE || out[r] >= WF_DTYPE_COUNT)
             return snprintf(err, err_bytes, "%s: nothing says the element type of %s", op->name,
-                            op->operand[(op->flags & WFI_OP_MANY ? 1 : op->nin_max) + r]), false;
+                            op->operand[(op->flags & WFI_OP_MANY ? 1 : op->nin_max) + r]),
+                   false;
     }
     return true;
 }

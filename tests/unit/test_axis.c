@@ -234,9 +234,10 @@ static void table_cost(void **state)
             assert_int_equal(p, 6 * 8);
         char word[40];
         snprintf(word, sizeof word, " %s ", s.name);
-        bool reduces = strstr(" sum sum_keep sum_all argmax logsumexp topk rfft unique nonzero xent matmul einsum attention "
-                              "lstm_cell conv2d conv1d_t depthwise max_pool1d scatter_add ",
-                              word) != NULL;
+        bool reduces =
+            strstr(" sum sum_keep sum_all argmax logsumexp topk rfft unique nonzero xent matmul einsum attention "
+                   "lstm_cell conv2d conv1d_t depthwise max_pool1d scatter_add ",
+                   word) != NULL;
         if (wfi_axis_reduces(&x) != reduces)
             fail_msg("%s: reduces is wrong", s.name);
     }
@@ -325,8 +326,7 @@ static void refused(const char *name, const char *attrs, const char *map, const 
         fail_msg("%s %s was accepted", name, args);
     assert_string_equal(err, want);
 }
-#define CONV                                                                                                           \
-    "x[.. (g c) h:oh*s+kh-p?] w[.. (g o) c kh] -> y[.. (g o) oh]; g=groups, oh=(h+2*p-kh)/s+1"
+#define CONV  "x[.. (g c) h:oh*s+kh-p?] w[.. (g o) c kh] -> y[.. (g o) oh]; g=groups, oh=(h+2*p-kh)/s+1"
 #define SUM   "x[..a ..r@axes] -> y[..a 1@axes&keep]"
 #define SLICE "x[..a ..n:i*step+start@axes] -> y[..a ..i@axes]; i=len"
 
@@ -511,7 +511,7 @@ static int32_t op(node *n, wfi_axis_member *mem, const char *name, const char *a
 }
 #define IN(...) ((int32_t[]){ __VA_ARGS__ })
 static const char *const RED = "x[..a ..r@axes] -> y[..a 1@axes]", *const BIN = "a[..] b[..] -> y[..]",
-                  *const UN = "x[..] -> y[..]", *const MM = "a[.. m k] b[.. k n] -> y[.. m n]";
+                         *const UN = "x[..] -> y[..]", *const MM = "a[.. m k] b[.. k n] -> y[.. m n]";
 
 static void fusion(void **state)
 {
@@ -530,7 +530,8 @@ static void fusion(void **state)
     (void)op(&n[4], &g[4], "div", "", BIN, 2, IN(e, s), WF_NO_DIMS);
     assert_null(wfi_axis_fusable(g, 5, scratch, why, sizeof why));
 
-    int32_t a = value(WF_DIMS(5, 7)), b = value(WF_DIMS(7, 6)), c = value(WF_DIMS(6)); /* product, bias, relu, row maximum */
+    int32_t a = value(WF_DIMS(5, 7)), b = value(WF_DIMS(7, 6)),
+            c = value(WF_DIMS(6)); /* product, bias, relu, row maximum */
     int32_t y = op(&n[0], &g[0], "matmul", "", MM, 2, IN(a, b), WF_NO_DIMS);
     y = op(&n[1], &g[1], "add", "", BIN, 2, IN(y, c), WF_NO_DIMS);
     y = op(&n[2], &g[2], "relu", "", UN, 1, IN(y), WF_NO_DIMS);
@@ -586,7 +587,8 @@ static void symbols(void **state)
     assert_int_equal(wfi_axis_points(&x, &t), 4096 * 784 * 10);
     in[1].dim[0] = n;
     assert_false(wfi_axis_bind(m.b, "matmul", 2, in, NULL, &t, &x, err, sizeof err));
-    assert_string_equal(err, "matmul: sizes of axis k differ: a[-1] is 784, b[-2] is n; a is f32[n,784], b is f32[n,10]");
+    assert_string_equal(err,
+                        "matmul: sizes of axis k differ: a[-1] is 784, b[-2] is n; a is f32[n,784], b is f32[n,10]");
 
     wfi_axis_shape add[2] = { { "f32", 2, { n, 3 } }, { "f32", 2, { 1, 3 } } };
     assert_true(wfi_axis_parse("a[..] b[..] -> y[..]", "", &m, err, sizeof err));
@@ -670,8 +672,7 @@ static void parse_errors(void **state)
     parse_error("x[..] -> y[..] -> z[..]", "", "a second -> at column 18:  z[..]");
     parse_error("x[(a)] -> y[a]", "", "( ) wants at least two factors at column 6: ] -> y[a]");
     parse_error("x[(2 a)] -> y[a]", "", "only factors stand in ( ) at column 5:  a)] -> y[a]");
-    parse_error("x[..averyveryverylongname] -> y[..]", "",
-                "too many or too long names at column 5: averyveryverylon");
+    parse_error("x[..averyveryverylongname] -> y[..]", "", "too many or too long names at column 5: averyveryverylon");
 }
 
 /* Names of the packed form, and any text whatever parses or fails without harm. */
@@ -714,10 +715,10 @@ static void packed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_shapes), cmocka_unit_test(table_vmap),          cmocka_unit_test(table_undo),
-        cmocka_unit_test(table_cost),   cmocka_unit_test(table_fusion),        cmocka_unit_test(table_halo_and_lint),
-        cmocka_unit_test(errors),       cmocka_unit_test(empty),               cmocka_unit_test(undo),
-        cmocka_unit_test(fusion),       cmocka_unit_test(symbols),             cmocka_unit_test(parse_errors),
+        cmocka_unit_test(table_shapes), cmocka_unit_test(table_vmap),   cmocka_unit_test(table_undo),
+        cmocka_unit_test(table_cost),   cmocka_unit_test(table_fusion), cmocka_unit_test(table_halo_and_lint),
+        cmocka_unit_test(errors),       cmocka_unit_test(empty),        cmocka_unit_test(undo),
+        cmocka_unit_test(fusion),       cmocka_unit_test(symbols),      cmocka_unit_test(parse_errors),
         cmocka_unit_test(packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,37 +71,40 @@ static char *result(const char *name)
     return text;
 }
 
-#define ROW(name, body, grad, samples, ref) "WF_ROW(" name ", \"float\", \"" body "\",\n  \"" grad "\", \"\", \"" samples "\", \"" ref "\", \"doc\")\n"
-static const char rows[] = "/* elementwise.def */\n\n/* First group. */\n" ROW("add", "a + b", "g; g", "-3..3; -3..3", "a + b")
-    ROW("mul", "a * b", "g * b; g * a", "-3..3; -3..3", "a * b") ROW("neg", "-a", "-g", "-3..3", "-a")
-    ROW("sub", "a - b", "g; -g", "-3..3; -3..3", "a - b")
-    ROW("zmul", "vsel(a == 0, 0, a * b)", "g * b; g * a", "-3..3; -3..3", "a == 0 ? 0 : a * b")
-    ROW("tanh", "vtanh(a)", "g * (1 - y * y)", "-3..3", "tanh(a)")
-    ROW("gate", "b <= 0 ? 0 : a", "gate(g, b); none: flat", "-3..3; -3..3", "b <= 0 ? 0 : a")
-    ROW("twice", "= add(a, a) * 0.5", "", "-3..3", "");
+#define ROW(name, body, grad, samples, ref)                                                                            \
+    "WF_ROW(" name ", \"float\", \"" body "\",\n  \"" grad "\", \"\", \"" samples "\", \"" ref "\", \"doc\")\n"
+static const char rows[] =
+    "/* elementwise.def */\n\n/* First group. */\n" ROW("add", "a + b", "g; g", "-3..3; -3..3", "a + b")
+        ROW("mul", "a * b", "g * b; g * a", "-3..3; -3..3", "a * b") ROW("neg", "-a", "-g", "-3..3", "-a")
+            ROW("sub", "a - b", "g; -g", "-3..3; -3..3", "a - b")
+                ROW("zmul", "vsel(a == 0, 0, a * b)", "g * b; g * a", "-3..3; -3..3", "a == 0 ? 0 : a * b")
+                    ROW("tanh", "vtanh(a)", "g * (1 - y * y)", "-3..3", "tanh(a)")
+                        ROW("gate", "b <= 0 ? 0 : a", "gate(g, b); none: flat", "-3..3; -3..3", "b <= 0 ? 0 : a")
+                            ROW("twice", "= add(a, a) * 0.5", "", "-3..3", "");
 
-static const char good[] = "/* twist(x, w, axis): an operator of the test.\n"
-                           " * Second line. */\n"
-                           "#include \"ops/op.h\"\n"
-                           "\n"
-                           "static void grad(const wf_vjp *v)\n"
-                           "{\n"
-                           "    v->gin[0] = v->g; /* = { .axes = 1 } */\n"
-                           "}\n"
-                           "\n"
-                           "const wf_op_def wf_op_twist = {\n"
-                           "    .call    = \"x, w, axis; stride=1, stride_h=stride, eps=1e-5, wide:bool, size2:dims, \"\n"
-                           "               \"to:dtype=f32, bias:tensor?\",\n"
-                           "    .axes    = \"x[..a n@axis] w[..a k@axis] bias[..a k@axis] \"\n"
-                           "               \"-> y[..a m@axis] z[..a]; m=n*stride_h\",\n"
-                           "    .outputs = \"y, z\",\n"
-                           "    .types   = \"float float float -> float i64\",\n"
-                           "    .primitive = \"kernel\",\n"
-                           "    .ref     = wfi_ref_sum,\n"
-                           "    .grad    = grad,\n"
-                           "    .onnx    = \"\",\n"
-                           "    .samples = \"f32[2,3] f32[2,4] axis=1; f32[5] f32[5] axis=0 eps=2\",\n"
-                           "};\n";
+static const char good[] =
+    "/* twist(x, w, axis): an operator of the test.\n"
+    " * Second line. */\n"
+    "#include \"ops/op.h\"\n"
+    "\n"
+    "static void grad(const wf_vjp *v)\n"
+    "{\n"
+    "    v->gin[0] = v->g; /* = { .axes = 1 } */\n"
+    "}\n"
+    "\n"
+    "const wf_op_def wf_op_twist = {\n"
+    "    .call    = \"x, w, axis; stride=1, stride_h=stride, eps=1e-5, wide:bool, size2:dims, \"\n"
+    "               \"to:dtype=f32, bias:tensor?\",\n"
+    "    .axes    = \"x[..a n@axis] w[..a k@axis] bias[..a k@axis] \"\n"
+    "               \"-> y[..a m@axis] z[..a]; m=n*stride_h\",\n"
+    "    .outputs = \"y, z\",\n"
+    "    .types   = \"float float float -> float i64\",\n"
+    "    .primitive = \"kernel\",\n"
+    "    .ref     = wfi_ref_sum,\n"
+    "    .grad    = grad,\n"
+    "    .onnx    = \"\",\n"
+    "    .samples = \"f32[2,3] f32[2,4] axis=1; f32[5] f32[5] axis=0 eps=2\",\n"
+    "};\n";
 
 static void whole(void)
 {
@@ -121,20 +124,23 @@ static void accepts(void **state)
     assert_non_null(strstr(h, "/* twist(x, w, axis): an operator of the test.\n * Second line. */"));
     assert_non_null(strstr(h, "/* ---- First group ---- */"));
     assert_non_null(strstr(h, "/* ---- Twisted ---- */"));
-    assert_non_null(strstr(h, "    int32_t stride_h WF_Z; /* 0: as .stride */\n    double eps WF_Z; /* 0: 1e-5; WF_ZERO: 0 */\n"
-                              "    bool wide WF_Z;\n    wf_dims size2 WF_Z;\n    wf_dtype to WF_Z; /* 0: f32 */\n"
-                              "    wf_tensor *bias WF_Z; /* NULL: none */\n    wf_tensor **z WF_Z;"));
+    assert_non_null(
+        strstr(h, "    int32_t stride_h WF_Z; /* 0: as .stride */\n    double eps WF_Z; /* 0: 1e-5; WF_ZERO: 0 */\n"
+                  "    bool wide WF_Z;\n    wf_dims size2 WF_Z;\n    wf_dtype to WF_Z; /* 0: f32 */\n"
+                  "    wf_tensor *bias WF_Z; /* NULL: none */\n    wf_tensor **z WF_Z;"));
     assert_non_null(strstr(h, "#define wf_twist(x, w, ...) wf_twist_o(x, w, __VA_ARGS__, )"));
     const char *e = result("ops_enum.h");
-    assert_non_null(strstr(e, "typedef struct wfi_attr_twist {\n    int32_t axis;\n    int32_t stride_h;\n    double eps;\n"
-                              "    bool wide;\n    wf_dims size2;\n    wf_dtype to;\n} wfi_attr_twist;"));
+    assert_non_null(
+        strstr(e, "typedef struct wfi_attr_twist {\n    int32_t axis;\n    int32_t stride_h;\n    double eps;\n"
+                  "    bool wide;\n    wf_dims size2;\n    wf_dtype to;\n} wfi_attr_twist;"));
     assert_non_null(strstr(e, "    WFI_EW_gate,\n    WFI_EW_COUNT"));
     const char *r = result("ops_rows.c");
     assert_non_null(strstr(r, "v->gin[0] = wf_zmul_(g, wf_sub_(wfi_like(g, 1), wf_mul_(y, y, s), s), s);"));
     assert_non_null(strstr(r, "return wf_mul_(wf_add_(a, a, s), wfi_like(a, 0.5), s);"));
     assert_non_null(strstr(r, "v->gin[1] = wf_neg_(g, s);"));
     const char *t = result("ops_table.c");
-    const char *mul = strstr(t, "[WFI_OP_mul] ="), *add = strstr(t, "[WFI_OP_add] ="), *th = strstr(t, "[WFI_OP_tanh] =");
+    const char *mul = strstr(t, "[WFI_OP_mul] ="), *add = strstr(t, "[WFI_OP_add] ="),
+               *th = strstr(t, "[WFI_OP_tanh] =");
     const char *gate = strstr(t, "[WFI_OP_gate] =");
     assert_true(strstr(mul, ".linear = 3, .joint = 0,") == strstr(mul, ".linear"));
     assert_true(strstr(add, ".linear = 3, .joint = 3,") == strstr(add, ".linear"));
@@ -173,11 +179,13 @@ static void definitions(void **state)
     refuses("twist.c", with("    .grad    = grad,\n", ""),
             "twist.c:10: error: operator twist: no gradient; give .grad, or .nograd = \"why there is none\"");
     refuses("twist.c", with("    .samples = \"f32[2,3] f32[2,4] axis=1; f32[5] f32[5] axis=0 eps=2\",\n", ""),
-            "twist.c:10: error: operator twist: no samples; give .samples = \"f32[2,3] ...\"; every mode is tested on them");
+            "twist.c:10: error: operator twist: no samples; give .samples = \"f32[2,3] ...\"; every mode is tested on "
+            "them");
     refuses("twist.c", with("    .primitive = \"kernel\",\n", ""),
             "twist.c:10: error: operator twist: no lowering; give .lower (a composite) or .primitive (scalar code)");
-    refuses("twist.c", with("    .ref     = wfi_ref_sum,\n", ""),
-            "twist.c:10: error: operator twist: no reference; give .ref; wfi_ref_sum serves products, sums and movement");
+    refuses(
+        "twist.c", with("    .ref     = wfi_ref_sum,\n", ""),
+        "twist.c:10: error: operator twist: no reference; give .ref; wfi_ref_sum serves products, sums and movement");
     refuses("twist.c", with("/* twist(x, w, axis): an operator of the test.\n * Second line. */\n", "\n\n"),
             "twist.c:10: error: operator twist: no comment above it; it is the manual page");
     refuses("twist.c", with(".onnx    =", ".onnxx   ="),
@@ -190,30 +198,36 @@ static void definitions(void **state)
     refuses("twist.c", with("m=n*stride_h", "m=n*(stride_h"),
             "twist.c:14: error: operator twist: axis map: ) was expected at column 84: end of the text; "
             "src/graph/axis.h has the grammar");
-    refuses("twist.c", with("x[..a n@axis]", "x[n@axis]"),
-            "twist.c:13: error: operator twist: operand x of a primitive must begin with a run; write x[.. ...], it is the "
-            "batch of vmap");
+    refuses(
+        "twist.c", with("x[..a n@axis]", "x[n@axis]"),
+        "twist.c:13: error: operator twist: operand x of a primitive must begin with a run; write x[.. ...], it is the "
+        "batch of vmap");
     refuses("twist.c", with("w[..a k@axis] bias", "v[..a k@axis] bias"),
-            "twist.c:13: error: operator twist: operand bias of .call is v in .axes; both name the operands in the same order");
+            "twist.c:13: error: operator twist: operand bias of .call is v in .axes; both name the operands in the "
+            "same order");
     refuses("twist.c", with("\"y, z\"", "\"y\""),
             "twist.c:13: error: operator twist: .axes has 2 results, .outputs 1; give .outputs = \"y, ...\"");
-    refuses("twist.c", with("stride_h=stride", "stride_h=strid"),
-            "twist.c:11: error: operator twist: .call: stride_h: this default is neither a value nor an earlier option; "
-            "tools/gen/README.md has the grammar");
+    refuses(
+        "twist.c", with("stride_h=stride", "stride_h=strid"),
+        "twist.c:11: error: operator twist: .call: stride_h: this default is neither a value nor an earlier option; "
+        "tools/gen/README.md has the grammar");
     refuses("twist.c", with("wide:bool", "wide:boolean"),
             "twist.c:11: error: operator twist: .call: wide: the types are i32 i64 f64 bool dtype dims tensor tensor?; "
             "tools/gen/README.md has the grammar");
     refuses("twist.c", with("float float float -> float i64", "float -> float i46"),
-            "twist.c:16: error: operator twist: .types: one class for all operands, or one for each, then -> and one for each "
+            "twist.c:16: error: operator twist: .types: one class for all operands, or one for each, then -> and one "
+            "for each "
             "result; tools/gen/README.md has the grammar");
     refuses("twist.c", with("const wf_op_def wf_op_twist", "const wf_op_def wf_op_add"),
             "twist.c:10: error: operator add: defined twice");
     refuses("ops.def", "twist\nmissing\n", "ops.def:2: error: operator missing: there is no such file in src/ops");
-    refuses("twist.c", "/* nothing */\n",
-            "twist.c:1: error: operator twist: the file defines no operator; write const wf_op_def wf_op_NAME = { ... };");
+    refuses(
+        "twist.c", "/* nothing */\n",
+        "twist.c:1: error: operator twist: the file defines no operator; write const wf_op_def wf_op_NAME = { ... };");
     refuses("twist.c", with(".onnx    = \"\"", ".onnx    = \"open"), "twist.c:20: error: a string does not end");
     refuses("twist.c", with("\"kernel\",", "\"y += x * w\", .reduce = \"sum\","),
-            "twist.c:13: error: operator twist: operand w lacks the reduced axis n; it would be added once for every shard");
+            "twist.c:13: error: operator twist: operand w lacks the reduced axis n; it would be added once for every "
+            "shard");
 }
 static void row(const char *text, const char *want)
 {
@@ -226,9 +240,9 @@ static void broken_rows(void **state)
     (void)state;
     row(ROW("f", "a + a", "", "-3..3", "a + a"),
         "elementwise.def:20: error: operator f: no gradient; give one expression for each operand, or \"none: why\"");
-    row(ROW("f", "a + b", "g", "-3..3; 1..2", "a + b"),
-        "elementwise.def:21: error: operator f: as many gradients as operands, with ; between them; \"none: why\" where there "
-        "is none; nothing for a composite");
+    row(ROW("f", "a + b", "g", "-3..3; 1..2", "a + b"), "elementwise.def:21: error: operator f: as many gradients as "
+                                                        "operands, with ; between them; \"none: why\" where there "
+                                                        "is none; nothing for a composite");
     row(ROW("f", "a + a", "g * hat(a)", "-3..3", "a + a"),
         "elementwise.def:21: error: operator f: there is no element-wise operator of that name: hat");
     row(ROW("f", "a + a", "g * mul(a)", "-3..3", "a + a"),
@@ -240,8 +254,9 @@ static void broken_rows(void **state)
         "elementwise.def:20: error: operator f: no samples; give a range for each operand, \"-3..3; 1..3\"");
     row(ROW("f", "a + a", "g", "1..2", ""),
         "elementwise.def:20: error: operator f: no reference; give it in doubles, with the names of libm");
-    row("WF_ROW(f, \"num\", \"a\")\n", "elementwise.def:20: error: operator f: a row has eight columns; name, types, body, grad, "
-                                       "onnx, samples, ref, doc");
+    row("WF_ROW(f, \"num\", \"a\")\n",
+        "elementwise.def:20: error: operator f: a row has eight columns; name, types, body, grad, "
+        "onnx, samples, ref, doc");
 }
 /* After an error nothing is touched; without changes nothing is written again. */
 static void outputs_stay(void **state)

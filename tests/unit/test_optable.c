@@ -1,5 +1,6 @@
 /* The table of operators: names, attributes as text, element types, binding of every sample, references by map. */
 #include "ops/op.h"
+#include "graph/axis_use.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,6 +95,125 @@ static void bind_samples(void **state)
         if (!wfi_op_bind(op, &a, nin, shape, dtype, NULL, &x, err, sizeof err))
             fail_msg("%s: %s", samples[i].text, err);
         assert_int_equal(x.nslot - x.nin, op->nout);
+    }
+}
+
+/* A sample, bound. */
+typedef struct bound {
+    const wfi_op_info *op;
+    wfi_axis_shape shape[40];
+    wf_dtype dtype[40];
+    int nin;
+    wfi_attrs a;
+    wfi_axis_inst x;
+} bound;
+static void bind(int i, bound *b)
+{
+    char rest[256], unknown[128], err[WFI_AXIS_ERR];
+    b->op = &wfi_op_table[wfi_op_find(samples[i].op)];
+    b->nin = operands(samples[i].text, b->shape, b->dtype, rest, sizeof rest);
+    for (int k = b->nin; k < b->op->nin_max && !(b->op->flags & WFI_OP_MANY) && k < 40; k++, b->nin++) {
+        b->shape[k].ndim = -1;
+        b->dtype[k] = WF_DTYPE_NONE;
+    }
+    if (!wfi_op_attr_parse(b->op, rest, &b->a, unknown, sizeof unknown, err, sizeof err) ||
+        !wfi_op_bind(b->op, &b->a, b->nin, b->shape, b->dtype, NULL, &b->x, err, sizeof err))
+        fail_msg("%s %s: %s", samples[i].op, samples[i].text, err);
+}
+/* vmap of every operator over every set of batched operands: each result gets the batch in front, or there is a reason
+ * that follows from the map. Element-wise operators, products, reductions and movement are never refused. */
+static void vmap(void **state)
+{
+    (void)state;
+    static bound b;
+    int mapped = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        bind(i, &b);
+        for (unsigned mask = 1; b.op->map && b.nin <= 8 && mask < 1u << b.nin; mask++) {
+            bool batched[8], expand[8], skip = false;
+            wfi_axis_shape out[8];
+            wf_dims attr[WFI_AXIS_ATTRS];
+            char err[WFI_AXIS_ERR];
+            wfi_axis_inst y;
+            for (int k = 0; k < b.nin; k++) {
+                batched[k] = mask >> k & 1;
+                skip |= batched[k] && b.shape[k].ndim < 0;
+            }
+            if (skip)
+                continue;
+            wfi_op_axis_attrs(b.op, &b.a, attr);
+            if (!wfi_axis_vmap(b.op->map, b.op->name, b.nin, b.shape, batched, 7, attr, NULL, out, expand, err,
+                               sizeof err)) {
+                if (strstr(err, "batch") == NULL || (b.op->flags & (WFI_OP_EW | WFI_OP_REDUCE)))
+                    fail_msg("%s", err);
+                continue;
+            }
+            if (!wfi_axis_bind(b.op->map, b.op->name, b.nin, out, attr, NULL, &y, err, sizeof err))
+                fail_msg("%s", err);
+            for (int r = 0; r < b.op->nout; r++) {
+                wf_dims was = wfi_axis_result(&b.x, r), now = wfi_axis_result(&y, r);
+                assert_true(now.n == was.n + 1 && now.d[0] == 7);
+                assert_memory_equal(now.d + 1, was.d, (size_t)was.n * sizeof was.d[0]);
+            }
+            mapped++;
+        }
+    }
+    assert_true(mapped > 100);
+}
+/* Gradients back to operands, cost, fusion with what follows, and the lint, on every sample. */
+static void consumers(void **state)
+{
+    (void)state;
+    static bound b;
+    static uint64_t scratch[1024];
+    char err[WFI_AXIS_ERR], why[160], text[32];
+    wfi_axis_map relu;
+    wfi_axis_inst y;
+    assert_true(wfi_axis_fuse_bytes(2) <= sizeof scratch);
+    assert_true(wfi_axis_parse("x[..] -> y[..]", "", &relu, err, sizeof err));
+    for (int i = 0; i < SAMPLES; i++) {
+        bind(i, &b);
+        for (int k = 0; k < b.nin; k++) {
+            wf_dims own = { b.shape[k].ndim < 0 ? 0 : b.shape[k].ndim, { 0 } }, full = wfi_axis_result(&b.x, 0);
+            wfi_axis_undo u;
+            memcpy(own.d, b.shape[k].dim, sizeof own.d);
+            if (b.shape[k].ndim < 0)
+                continue;
+            assert_true(wfi_axis_undo_of(&b.x, k, own, own, &u));
+            assert_true(u.sum.n == 0 && !u.expand && !u.reshape);
+            if (b.op->flags & WFI_OP_EW) { /* the gradient is as large as the result */
+                assert_true(wfi_axis_undo_of(&b.x, k, own, full, &u));
+                int64_t left = 1, have = 1;
+                for (int d = 0; d < full.n; d++)
+                    have *= full.d[d];
+                for (int d = 0; d < own.n; d++)
+                    left *= own.d[d];
+                assert_true(u.sum.n > 0 || left == have);
+                assert_false(u.expand);
+            }
+        }
+        int64_t elements = wfi_axis_elements(&b.x, b.x.nin, NULL);
+        assert_true(wfi_axis_points(&b.x, NULL) >= 0);
+        if (b.op->flags & (WFI_OP_EW | WFI_OP_REDUCE)) {
+            assert_true(wfi_axis_points(&b.x, NULL) >= elements || elements <= 1 || wfi_axis_points(&b.x, NULL) == 0);
+            assert_null(wfi_axis_lint(&b.x, text, sizeof text));
+        }
+        wf_dims r = wfi_axis_result(&b.x, 0);
+        wfi_axis_shape in = { .dtype = "f32", .ndim = r.n };
+        memcpy(in.dim, r.d, sizeof in.dim);
+        assert_true(wfi_axis_bind(relu.b, "relu", 1, &in, NULL, NULL, &y, err, sizeof err));
+        int32_t first[40] = { 0 }, made[4] = { 100, 101, 102, 103 }, second[1] = { 104 };
+        for (int k = 0; k < 40; k++)
+            first[k] = k;
+        wfi_axis_drop_ones(&b.x);
+        wfi_axis_drop_ones(&y);
+        wfi_axis_member pair[2] = { { &b.x, first, made, b.op->name, (b.op->flags & WFI_OP_PRIMITIVE) != 0 },
+                                    { &y, made, second, "relu", true } };
+        const char *no = wfi_axis_fusable(pair, 2, scratch, why, sizeof why);
+        if ((b.op->flags & WFI_OP_EW) && no)
+            fail_msg("%s: %s", samples[i].text, no);
+        if (b.op->flags & WFI_OP_COMPOSITE)
+            assert_non_null(no);
     }
 }
 
@@ -238,7 +358,8 @@ static void refused(void **state)
     wf_dtype t[2] = { WF_F32, WF_F32 };
     wfi_axis_inst x;
     assert_false(wfi_op_bind(&wfi_op_table[WFI_OP_matmul], NULL, 2, in, t, NULL, &x, err, sizeof err));
-    assert_string_equal(err, "matmul: sizes of axis k differ: a[-1] is 784, b[-2] is 10; a is f32[32,784], b is f32[10,784]");
+    assert_string_equal(
+        err, "matmul: sizes of axis k differ: a[-1] is 784, b[-2] is 10; a is f32[32,784], b is f32[10,784]");
     wfi_attr_broadcast a;
     assert_true(wfi_op_attr_parse(&wfi_op_table[WFI_OP_broadcast], "axes=0,1 sizes=3", &a, NULL, 0, err, sizeof err));
     assert_false(wfi_op_bind(&wfi_op_table[WFI_OP_broadcast], &a, 1, in, t, NULL, &x, err, sizeof err));
@@ -247,8 +368,9 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(names),      cmocka_unit_test(bind_samples),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(names),         cmocka_unit_test(bind_samples),
+                                        cmocka_unit_test(vmap),          cmocka_unit_test(consumers),
                                         cmocka_unit_test(element_types), cmocka_unit_test(attributes),
-                                        cmocka_unit_test(references), cmocka_unit_test(refused) };
+                                        cmocka_unit_test(references),    cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

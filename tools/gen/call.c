@@ -9,7 +9,7 @@
 const char *const attr_type[6] = { "int32_t", "int64_t", "double", "bool", "wf_dtype", "wf_dims" };
 const char *const attr_enum[6] = { "I32", "I64", "F64", "BOOL", "DTYPE", "DIMS" };
 
-static const char *const dtypes[] = { "none", "f32", "f64", "f16", "bf16", "i64", "i32",   "u8",
+static const char *const dtypes[] = { "none", "f32", "f64", "f16", "bf16", "i64", "i32",    "u8",
                                       "bool", "i8",  "i16", "u16", "u32",  "u64", "f8e4m3", "f8e5m2" };
 static int dtype_of(const char *s)
 {

@@ -140,8 +140,8 @@ static bool is_table(const axis_tmpl *t, int slot)
             return true;
     return false;
 }
-/* Primitives: every operand begins with a run (the batch of vmap; a table that is looked up may do without), and every data operand carries every reduced
- * factor (else it would be added once for every shard). */
+/* Primitives: every operand begins with a run (the batch of vmap; a table that is looked up may do without), and every
+ * data operand carries every reduced factor (else it would be added once for every shard). */
 static void primitive_rules(const op *o)
 {
     axis_tmpl t;
@@ -161,7 +161,8 @@ static void primitive_rules(const op *o)
                 out |= carries(&t, r, f);
             for (int k = 0; k < t.nin && !out; k++)
                 if (!is_index(&t, k) && !carries(&t, k, f)) {
-                    snprintf(what, sizeof what, "operand %s lacks the reduced axis %s", t.name[t.op[k].name], t.name[f]);
+                    snprintf(what, sizeof what, "operand %s lacks the reduced axis %s", t.name[t.op[k].name],
+                             t.name[f]);
                     error(o->file, line_of(o, "axes"), o->name, what, "it would be added once for every shard");
                     return;
                 }

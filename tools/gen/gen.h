@@ -38,11 +38,11 @@ typedef enum kind { TENSOR, TENSOR_OPT, TENSOR_MANY, CTX, ATTR } kind;
 typedef struct param {
     char name[32];
     kind kind;
-    int type;        /* WFI_ATTR_..., of an ATTR */
-    bool named;      /* an option */
-    bool shorthand;  /* only the default of others: not stored */
-    char def[40];    /* "" none; a number, "all", "true", a dtype or the name of an earlier option */
-    int from;        /* index of that option, -1 */
+    int type;       /* WFI_ATTR_..., of an ATTR */
+    bool named;     /* an option */
+    bool shorthand; /* only the default of others: not stored */
+    char def[40];   /* "" none; a number, "all", "true", a dtype or the name of an earlier option */
+    int from;       /* index of that option, -1 */
 } param;
 
 typedef struct op {

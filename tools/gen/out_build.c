@@ -72,13 +72,17 @@ static void attribute(buf *b, const op *o, const param *p)
 }
 static void options(buf *b, const op *o)
 {
-    put(b, "    static const wf_%s_opts none;\n    wf_%s_opts copy;\n    if (!o)\n        o = &none;\n"
-           "    else if (o->unnamed || o->size != sizeof copy) {\n"
-           "        if (!adopt(o, &copy, sizeof copy))\n"
-           "            return wfi_emit_refuse(%s, WFI_OP_%s, %s, %s, site, UNNAMED);\n"
-           "        o = &copy;\n    }\n",
+    put(b,
+        "    static const wf_%s_opts none;\n    wf_%s_opts copy;\n    if (!o)\n        o = &none;\n"
+        "    else if (o->unnamed || o->size != sizeof copy) {\n"
+        "        if (!adopt(o, &copy, sizeof copy))\n"
+        "            return wfi_emit_refuse(%s, WFI_OP_%s, %s, %s, site, UNNAMED);\n"
+        "        o = &copy;\n    }\n",
         o->name, o->name, o->p[0].kind == CTX ? "ctx" : "NULL", o->name,
-        o->many ? "n" : o->nin ? "NIN" : "0", o->many || o->nin ? "in" : "NULL");
+        o->many  ? "n"
+        : o->nin ? "NIN"
+                 : "0",
+        o->many || o->nin ? "in" : "NULL");
 }
 static void operands(buf *b, const op *o, bool optional)
 {
@@ -115,8 +119,8 @@ static void emit(buf *b, const op *o)
         put(b, "    return wfi_emit(%s, WFI_OP_%s, %s, %s, %s, site);\n", ctx, o->name, attr, n, in);
         return;
     }
-    put(b, "    wf_tensor *out[%d];\n    wfi_emit_n(%s, WFI_OP_%s, %s, %s, %s, %d, out, site);\n", o->nout, ctx, o->name,
-        attr, n, in, o->nout);
+    put(b, "    wf_tensor *out[%d];\n    wfi_emit_n(%s, WFI_OP_%s, %s, %s, %s, %d, out, site);\n", o->nout, ctx,
+        o->name, attr, n, in, o->nout);
     for (int r = 1; r < o->nout; r++)
         put(b, "    if (o->%s)\n        *o->%s = out[%d];\n", o->out[r], o->out[r], r);
     put(b, "    return out[0];\n");
@@ -158,16 +162,19 @@ void out_build(buf *b)
     put(b, "/* ops_build.c - the public builders: options to attributes, then one call. Generated from src/ops: do not "
            "edit. */\n#include \"ops/op.h\"\n#include \"record/emit.h\"\n#include <string.h>\n");
     if (opts)
-        put(b, "\n#define UNNAMED \"options need their names, for example .stride = 2\"\n\n"
-               "/* Options of a program that was built with an older header are shorter. False: not options at all. */\n"
-               "static bool adopt(const void *from, void *to, size_t bytes)\n{\n    struct {\n        uint32_t size;\n"
-               "        const void *unnamed;\n    } head;\n    memcpy(&head, from, sizeof head);\n"
-               "    if (head.unnamed || head.size < sizeof head || head.size > bytes)\n        return false;\n"
-               "    memset(to, 0, bytes);\n    memcpy(to, from, head.size);\n    return true;\n}\n");
+        put(b,
+            "\n#define UNNAMED \"options need their names, for example .stride = 2\"\n\n"
+            "/* Options of a program that was built with an older header are shorter. False: not options at all. */\n"
+            "static bool adopt(const void *from, void *to, size_t bytes)\n{\n    struct {\n        uint32_t size;\n"
+            "        const void *unnamed;\n    } head;\n    memcpy(&head, from, sizeof head);\n"
+            "    if (head.unnamed || head.size < sizeof head || head.size > bytes)\n        return false;\n"
+            "    memset(to, 0, bytes);\n    memcpy(to, from, head.size);\n    return true;\n}\n");
     if (real)
-        put(b, "static double real(double v, double otherwise)\n{\n    return v == 0 ? otherwise : v == WF_ZERO ? 0 : v;\n}\n");
+        put(b, "static double real(double v, double otherwise)\n{\n    return v == 0 ? otherwise : v == WF_ZERO ? 0 : "
+               "v;\n}\n");
     if (dims)
-        put(b, "/* Member by member, so that padding and unused entries stay zero. A bad length is left for the axis map to "
+        put(b, "/* Member by member, so that padding and unused entries stay zero. A bad length is left for the axis "
+               "map to "
                "refuse. */\nstatic void dims(wf_dims *to, wf_dims v, bool all)\n{\n"
                "    memset(to, 0, sizeof *to);\n    to->n = v.n < 0 || v.n > WF_RANK_MAX ? WF_RANK_MAX + 1 : v.n;\n"
                "    for (int32_t i = 0; i < to->n && i < WF_RANK_MAX; i++)\n        to->d[i] = v.d[i];\n"

@@ -7,8 +7,13 @@
 
 static const char *class_name(uint8_t t)
 {
-    static const char *const names[] = { "", "f64 f32 bf16 f16", "f64 f32 bf16 f16 i64 i32 u8", "i64 i32 u8", "bool",
-                                         "f64 f32 bf16 f16 i64 i32 u8 bool", "every type" };
+    static const char *const names[] = { "",
+                                         "f64 f32 bf16 f16",
+                                         "f64 f32 bf16 f16 i64 i32 u8",
+                                         "i64 i32 u8",
+                                         "bool",
+                                         "f64 f32 bf16 f16 i64 i32 u8 bool",
+                                         "every type" };
     static const char *const exact[] = { "none", "f32", "f64", "f16", "bf16", "i64", "i32",    "u8",
                                          "bool", "i8",  "i16", "u16", "u32",  "u64", "f8e4m3", "f8e5m2" };
     return t < 7 ? names[t] : t == WFI_T_ATTR ? "as .dtype says" : t >= WFI_T_EXACT ? exact[t - WFI_T_EXACT] : "";
@@ -36,7 +41,8 @@ static void table(buf *b, const op *o)
         if (!any)
             put(b, "| parameter | type | default |\n|---|---|---|\n");
         any = true;
-        put(b, "| `%s%s` | %s | ", p->named ? "." : "", p->name, p->kind == TENSOR_OPT ? "wf_tensor *" : attr_type[p->type]);
+        put(b, "| `%s%s` | %s | ", p->named ? "." : "", p->name,
+            p->kind == TENSOR_OPT ? "wf_tensor *" : attr_type[p->type]);
         if (p->kind == TENSOR_OPT)
             put(b, "none |\n");
         else if (p->from >= 0)
@@ -103,10 +109,15 @@ void out_index(buf *b)
         const char *onnx = get(o, "onnx") && *get(o, "onnx") ? get(o, "onnx") : "";
         put(b, "| [%s](ops/%s.md) | %s | %s | %s | %s |", o->name, o->name, brief,
             o->composite ? "composite" : "primitive",
-            o->flags & WFI_OP_NOGRAD ? "none" : by_lowering(o) ? "by lowering" : "yes", onnx);
+            o->flags & WFI_OP_NOGRAD ? "none"
+            : by_lowering(o)         ? "by lowering"
+                                     : "yes",
+            onnx);
         uint8_t data = o->tin[1] && o->tin[0] == WFI_T_BOOL ? o->tin[1] : o->tin[0];
         for (int t = 0; t < 8; t++) {
-            bool has = data == WFI_T_FLOAT ? t < 4 : data == WFI_T_NUM ? t < 7 : data == WFI_T_INT ? t >= 4 && t < 7
+            bool has = data == WFI_T_FLOAT  ? t < 4
+                       : data == WFI_T_NUM  ? t < 7
+                       : data == WFI_T_INT  ? t >= 4 && t < 7
                        : data == WFI_T_BOOL ? t == 7
                                             : data == WFI_T_ALL || data == WFI_T_ANY ||
                                                   (data >= WFI_T_EXACT && strcmp(class_name(data), types[t]) == 0);

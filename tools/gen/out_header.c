@@ -108,14 +108,15 @@ static void without_options(buf *b, const op *o)
 void out_header(buf *b)
 {
     const char *section = "";
-    put(b, "/* ops.h - every operator. Generated from src/ops: do not edit.\n *\n"
-           " *     y = wf_add(wf_matmul(x, w), bias);\n"
-           " *     p = wf_softmax(y, -1);\n *\n"
-           " * A builder returns a tensor of the innermost scope, or NULL and a pending error. A NULL operand gives NULL, "
-           "and no\n * second error. Options are named, .stride = 2; zero is their default. The forms wf_NAME_ take the "
-           "caller's place\n * as a string; bindings use those. */\n"
-           "#ifndef WEFT_OPS_H\n#define WEFT_OPS_H\n#include \"weft/ctx.h\"\n#ifdef __cplusplus\nextern \"C\" {\n"
-           "#endif\n");
+    put(b,
+        "/* ops.h - every operator. Generated from src/ops: do not edit.\n *\n"
+        " *     y = wf_add(wf_matmul(x, w), bias);\n"
+        " *     p = wf_softmax(y, -1);\n *\n"
+        " * A builder returns a tensor of the innermost scope, or NULL and a pending error. A NULL operand gives NULL, "
+        "and no\n * second error. Options are named, .stride = 2; zero is their default. The forms wf_NAME_ take the "
+        "caller's place\n * as a string; bindings use those. */\n"
+        "#ifndef WEFT_OPS_H\n#define WEFT_OPS_H\n#include \"weft/ctx.h\"\n#ifdef __cplusplus\nextern \"C\" {\n"
+        "#endif\n");
     for (int i = 0; i < nops; i++) {
         const op *o = &ops[i];
         if (strcmp(section, o->section) != 0)
@@ -137,7 +138,8 @@ void out_enum(buf *b)
            "/* Not stable: files name operators. */\ntypedef enum wfi_op {\n");
     for (int i = 0; i < nops; i++)
         put(b, "    WFI_OP_%s,\n", ops[i].name);
-    put(b, "    WFI_OP_COUNT\n} wfi_op;\n\n/* Rows with scalar code: index of their kernels. */\ntypedef enum wfi_ew_row {\n");
+    put(b, "    WFI_OP_COUNT\n} wfi_op;\n\n/* Rows with scalar code: index of their kernels. */\ntypedef enum "
+           "wfi_ew_row {\n");
     for (int i = 0; i < nops; i++)
         if (ops[i].flags & WFI_OP_EW)
             put(b, "    WFI_EW_%s,\n", ops[i].name);

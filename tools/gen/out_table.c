@@ -61,8 +61,8 @@ static void entry(buf *b, const op *o)
     static const struct {
         unsigned bit;
         const char *name;
-    } flag[] = { { WFI_OP_EW, "EW" },         { WFI_OP_COMPOSITE, "COMPOSITE" }, { WFI_OP_PRIMITIVE, "PRIMITIVE" },
-                 { WFI_OP_MOVE, "MOVE" },     { WFI_OP_REDUCE, "REDUCE" },       { WFI_OP_MANY, "MANY" },
+    } flag[] = { { WFI_OP_EW, "EW" },        { WFI_OP_COMPOSITE, "COMPOSITE" }, { WFI_OP_PRIMITIVE, "PRIMITIVE" },
+                 { WFI_OP_MOVE, "MOVE" },    { WFI_OP_REDUCE, "REDUCE" },       { WFI_OP_MANY, "MANY" },
                  { WFI_OP_NOGRAD, "NOGRAD" } };
     put(b, "    [WFI_OP_%s] = { .name = \"%s\", .brief = ", o->name, o->name);
     char *brief = copy(o->doc, strcspn(o->doc, "\n"));
@@ -160,8 +160,10 @@ static void lower(buf *b, const op *o)
 }
 static void reference(buf *b, const op *o)
 {
-    put(b, "static double value_%s(double a, double b, double c)\n{\n    (void)a, (void)b, (void)c;\n    return (double)(%s);"
-           "\n}\nstatic void ref_%s(const wf_ref *r)\n{\n    wfi_ref_ew(r, value_%s);\n}\n",
+    put(b,
+        "static double value_%s(double a, double b, double c)\n{\n    (void)a, (void)b, (void)c;\n    return "
+        "(double)(%s);"
+        "\n}\nstatic void ref_%s(const wf_ref *r)\n{\n    wfi_ref_ew(r, value_%s);\n}\n",
         o->name, get(o, "ref"), o->name, o->name);
 }
 static void text_field(buf *b, const char *key, const char *v)
@@ -201,9 +203,12 @@ static void row(buf *b, const op *o)
         lower(b, o);
     else
         reference(b, o);
-    put(b, "extern const wf_op_def wf_op_%s;\nconst wf_op_def wf_op_%s = {\n    .call = \"%s\",\n", o->name, o->name, call);
-    text_field(b, "axes", o->arity == 1 ? "a[..] -> y[..]" : o->arity == 2 ? "a[..] b[..] -> y[..]"
-                                                                          : "a[..] b[..] c[..] -> y[..]");
+    put(b, "extern const wf_op_def wf_op_%s;\nconst wf_op_def wf_op_%s = {\n    .call = \"%s\",\n", o->name, o->name,
+        call);
+    text_field(b, "axes",
+               o->arity == 1   ? "a[..] -> y[..]"
+               : o->arity == 2 ? "a[..] b[..] -> y[..]"
+                               : "a[..] b[..] c[..] -> y[..]");
     text_field(b, "types", get(o, "types"));
     if (o->composite)
         put(b, "    .lower = lower_%s,\n    .grad = wfi_grad_lowered,\n", o->name);
@@ -233,7 +238,8 @@ void out_rows(buf *b)
 
 void out_ew(buf *rows, buf *ref)
 {
-    put(rows, "/* ew_rows.inc - WFI_EW(name, arity, CLASS, to_bool, body). Generated from src/ops/elementwise.def. */\n");
+    put(rows,
+        "/* ew_rows.inc - WFI_EW(name, arity, CLASS, to_bool, body). Generated from src/ops/elementwise.def. */\n");
     put(ref, "/* ew_ref.inc - WFI_EW_REF(name, arity, value of a, b, c in double). Generated from "
              "src/ops/elementwise.def. */\n");
     for (int i = 0; i < nops; i++) {
@@ -245,7 +251,8 @@ void out_ew(buf *rows, buf *ref)
         snprintf(class, sizeof class, "%.*s", (int)strcspn(t, "-> "), t);
         for (char *c = class; *c; c++)
             *c = (char)(*c - 'a' + 'A');
-        put(rows, "WFI_EW(%s, %d, %s, %d, %s)\n", o->name, o->arity, class, strstr(t, "->bool") != NULL, get(o, "body"));
+        put(rows, "WFI_EW(%s, %d, %s, %d, %s)\n", o->name, o->arity, class, strstr(t, "->bool") != NULL,
+            get(o, "body"));
         put(ref, "WFI_EW_REF(%s, %d, %s)\n", o->name, o->arity, get(o, "ref"));
     }
 }

@@ -12,14 +12,14 @@ int nops;
 
 typedef struct lexer {
     const char *file, *s;
-    int line;         /* of *s */
-    int at;           /* line on which tok begins */
-    bool string;      /* tok is the text of one or more string literals */
+    int line;    /* of *s */
+    int at;      /* line on which tok begins */
+    bool string; /* tok is the text of one or more string literals */
     buf tok;
     int npiece;
     piece piece[16];
-    char *comment;    /* the comment directly before tok, or NULL */
-    char *first;      /* the comment that begins the file, or NULL */
+    char *comment; /* the comment directly before tok, or NULL */
+    char *first;   /* the comment that begins the file, or NULL */
     bool begun, bad;
 } lexer;
 
@@ -167,9 +167,9 @@ static op *add(const char *file, const char *name, int line)
 }
 static field *set(op *o, const char *key, const lexer *l)
 {
-    static const char *const known[] = { "call",  "axes",   "outputs", "types", "primitive", "reduce", "linear",
-                                         "order", "nograd", "onnx",    "samples", "lower",   "grad",   "ref",
-                                         "map",   "check",  "split",   "cost" };
+    static const char *const known[] = { "call",   "axes",  "outputs", "types", "primitive", "reduce",
+                                         "linear", "order", "nograd",  "onnx",  "samples",   "lower",
+                                         "grad",   "ref",   "map",     "check", "split",     "cost" };
     bool good = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         good |= strcmp(known[i], key) == 0;
@@ -283,7 +283,8 @@ static void row(lexer *l, const char *section)
         } else
             column(o, columns[c], l);
         if (!next(l) || !is(l, c == 7 ? ")" : ",")) {
-            error(l->file, l->at, o->name, "a row has eight columns", "name, types, body, grad, onnx, samples, ref, doc");
+            error(l->file, l->at, o->name, "a row has eight columns",
+                  "name, types, body, grad, onnx, samples, ref, doc");
             return;
         }
     }
