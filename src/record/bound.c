@@ -178,6 +178,12 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
     memcpy(e->in, layout, nin * sizeof *layout);
     memcpy(e->type, inf->type, sizeof e->type);
     e->lower = inf->lower;
+    e->bytes = wfi_type_at(&c->ids, e->type[0])->bytes;
+    for (uint32_t i = 0; i < nin && i < 2; i++)
+        if (layout[i]) {
+            const wfi_layout *l = wfi_layout_at(&c->ids, layout[i]);
+            e->in_offset[i] = l->offset * (int64_t)wf_dtype_bytes(wfi_type_at(&c->ids, l->type)->dtype);
+        }
     if (!e->lower) {
         wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
         wfi_bind b = { .params = c->bind_params };

@@ -349,7 +349,7 @@ static bool emit_one(call *k, uint32_t i)
     case WFI_EV_SCALAR: return (f->map[i] = emit_scalar(k, i)) != NULL;
     case WFI_EV_HOST: return (f->map[i] = emit_host(k, i)) != NULL;
     case WFI_EV_ASSIGN: return wf_assign_(k->c->var[payload], f->map[r->in[0]], k->site) == WF_OK;
-    case WFI_EV_OPTIM: wfi_optim_numbers(k->c, payload, k->number); return true;
+    case WFI_EV_OPTIM: wfi_optim_again(k->c, f->rec, i, k->number); return true;
     default: return true; /* scopes, arguments, parts: nothing to be done again */
     }
 }

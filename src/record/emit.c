@@ -99,7 +99,7 @@ wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t 
     return h;
 }
 
-static uint32_t tape_of(wf_ctx *c, wf_tensor *h)
+static inline uint32_t tape_of(wf_ctx *c, wf_tensor *h)
 {
     static const uint32_t none[3] = { WFI_NONE, WFI_NONE, WFI_NONE };
     if (!wfi_in_step(c, h) && !wfi_emit_track(c, h, WFI_KEY(WFI_EV_INPUT, h->layout, 0), none))
@@ -107,7 +107,7 @@ static uint32_t tape_of(wf_ctx *c, wf_tensor *h)
     return (uint32_t)h->tag & WFI_NONE;
 }
 
-static wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32_t layout, wfi_buf *buf, const char *site)
+static inline wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32_t layout, wfi_buf *buf, const char *site)
 {
     wf_tensor *h = wfi_handle_new(c);
     if (!h) {
@@ -126,7 +126,7 @@ static wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32_t layo
     return h;
 }
 
-static bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor *const *out)
+static inline bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor *const *out)
 {
     uint32_t ord[WFI_BIND_IN + 3];
     for (uint32_t i = 0; i < nin + 3; i++)
@@ -172,6 +172,8 @@ static wf_tensor *eager_op(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *con
         return NULL;
     if (b->lower)
         return lowered(c, key, nin, in, nout, out, site);
+    if (nin <= 2 && nout == 1 && WFI_KEY_PAYLOAD(key) == 0 && !b->faults)
+        c->recent[WFI_KEY_OP(key)] = b;
     for (uint32_t k = 0; k < nout; k++) {
         wfi_buf *buf;
         if (k == 0 && b->alias >= 0) {
@@ -386,6 +388,54 @@ wf_tensor *wfi_emit_refuse(wf_ctx *c, wfi_op op, int32_t nin, wf_tensor *const *
     if (c)
         wfi_error_set(c, WF_ERR_ARG, wfi_op_table[op].name, site, "%s", what);
     return NULL;
+}
+
+/* ---- the eager call of small operators, as short as it can be ----
+ * Each operator remembers what it was bound to last; the same layouts again need no look-up. */
+
+static inline wf_tensor *eager_small(wf_ctx *c, uint64_t key, const wfi_bound *e, wf_tensor *const *in, uint32_t nin,
+                                     const char *site)
+{
+    wfi_buf *buf;
+    if (e->alias >= 0) {
+        buf = in[e->alias]->buf;
+        buf->refs++;
+    } else if (WFI_UNLIKELY(!(buf = wfi_buf_new(c, e->bytes))))
+        return NULL;
+    wf_tensor *h = eager_new(c, WFI_KEY_OP(key), e->type[0], e->layout[0], buf, site);
+    if (WFI_UNLIKELY(!h))
+        return NULL;
+    if (e->fn) {
+        void *args[3] = { buf->data };
+        for (uint32_t i = 0; i < nin; i++)
+            args[1 + i] = (char *)in[i]->buf->data + e->in_offset[i];
+        const wfi_run run = { .pool = c->rt->device->pool, .scratch = c->queue->scratch, .fault = &c->queue->fault };
+        c->st.commands++;
+        e->fn(e->params, args, &run);
+    }
+    if (c->in_step && !c->notape && WFI_UNLIKELY(!tape(c, key, nin, in, 1, &h)))
+        return NULL;
+    return h;
+}
+
+wf_tensor *wfi_eager2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site)
+{
+    const wfi_bound *e = c->recent[op];
+    wf_tensor *in[2] = { a, b };
+    if (WFI_LIKELY(e && e->in[0] == a->layout && e->in[1] == b->layout && a->layout && b->layout &&
+                   !((a->flags | b->flags) & (WFI_H_WEAK | WFI_H_DEAD)) && a->ctx == c && b->ctx == c &&
+                   c->status == WF_OK))
+        return eager_small(c, e->key, e, in, 2, site);
+    return wfi_emit(c, op, NULL, 0, 2, in, site);
+}
+
+wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site)
+{
+    const wfi_bound *e = c->recent[op];
+    if (WFI_LIKELY(e && e->in[0] == a->layout && a->layout && !(a->flags & (WFI_H_WEAK | WFI_H_DEAD)) &&
+                   a->ctx == c && c->status == WF_OK))
+        return eager_small(c, e->key, e, &a, 1, site);
+    return wfi_emit(c, op, NULL, 0, 1, &a, site);
 }
 
 /* ---- constants and leaves ---- */

@@ -13,6 +13,10 @@ static inline wf_tensor *wfi_hit(wf_ctx *c, const wfi_rec *r, const char *site)
     return h;
 }
 
+/* In emit.c: the eager forms of the two below. */
+wf_tensor *wfi_eager2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site);
+wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site);
+
 /* An operator of two operands without attributes. */
 static inline wf_tensor *wfi_emit2(wfi_op op, wf_tensor *a, wf_tensor *b, const char *site)
 {
@@ -22,6 +26,8 @@ static inline wf_tensor *wfi_emit2(wfi_op op, wf_tensor *a, wf_tensor *b, const 
         if (WFI_LIKELY(r->key == WFI_KEY(op, 0, 2) && a->tag == (c->r.stag | r->in[0]) &&
                        b->tag == (c->r.stag | r->in[1])))
             return wfi_hit(c, r, site);
+        if (c->run_now)
+            return wfi_eager2(c, op, a, b, site);
     }
     wf_tensor *in[2] = { a, b };
     return wfi_emit(NULL, op, NULL, 0, 2, in, site);
@@ -34,6 +40,8 @@ static inline wf_tensor *wfi_emit1(wfi_op op, wf_tensor *a, const char *site)
         const wfi_rec *r = c->r.cursor;
         if (WFI_LIKELY(r->key == WFI_KEY(op, 0, 1) && a->tag == (c->r.stag | r->in[0])))
             return wfi_hit(c, r, site);
+        if (c->run_now)
+            return wfi_eager1(c, op, a, site);
     }
     return wfi_emit(NULL, op, NULL, 0, 1, &a, site);
 }

@@ -124,6 +124,8 @@ typedef struct wfi_bound {
     uint32_t type[WFI_BIND_OUT], layout[WFI_BIND_OUT]; /* of the results */
     int32_t alias;                                     /* the result is a view of this operand; -1 */
     uint32_t inplace[WFI_BIND_OUT];                    /* bit i: may take the buffer of operand i */
+    size_t bytes;                                      /* of the first result */
+    int64_t in_offset[2];                              /* bytes from operand i's buffer to its first element */
     bool faults, lower;                                /* lower: a composite that this device takes apart */
     const char *impl, *order;
     uint32_t in[]; /* layouts of the operands, 0: not given */
@@ -235,6 +237,7 @@ struct wf_ctx {
     wfi_bound **bound;
     wfi_infer **infer;
     uint32_t bound_mask, nbound, infer_mask, ninfer;
+    const wfi_bound *recent[WFI_OP_COUNT]; /* small operators: bound to what, last time */
     /* traces */
     wfi_trace **exit_tab;
     uint32_t exit_mask, ntrace, next_trace;
