@@ -6,8 +6,6 @@
 #define V    wfi_vf4
 #define LANE 4
 #define FMA  WFI_FMA_F32
-#define MR   WFI_GEMM_MR
-#define NV   2
 #include "kernel/gemm/gemm_lanes.h"
 
 #define E               uint16_t
@@ -16,6 +14,9 @@
 #define LDEM(p, n)      wfi_bf16_ldm(p, n)
 #define NARROW(x)       wfi_bf16_narrow(x)
 #define NARROW_ST(p, v) wfi_bf16_st(p, v)
+#ifdef __AVX2__
+#define LDE4(p) wfi_bf16_ld4(p)
+#endif
 #define IN_PLACE        0
 #define TYPE            wfi_gemm_bf16
 #define TILE_TABLE      WFI_K(wfi_gemm_tiles_f32)

@@ -6,8 +6,6 @@
 #define V    wfi_vf4
 #define LANE 4
 #define FMA  WFI_FMA_F32
-#define MR   WFI_GEMM_MR
-#define NV   2
 #define TILES wfi_gemm_tiles_f32
 #include "kernel/gemm/gemm_tile.h"
 
@@ -15,6 +13,9 @@
 #define WIDE(x)    (x)
 #define LDE(p)     ld(p)
 #define LDEM(p, n) LDM(p, LANES(n))
+#ifdef __AVX2__
+#define LDE4(p) wfi_f32_ld4(p)
+#endif
 #define IN_PLACE   1
 #define TYPE       wfi_gemm_f32
 #define TILE_TABLE WFI_K(wfi_gemm_tiles_f32)

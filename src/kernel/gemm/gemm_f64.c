@@ -6,8 +6,6 @@
 #define V    wfi_vf8
 #define LANE 8
 #define FMA  WFI_FMA_F64
-#define MR   WFI_GEMM_MR
-#define NV   2
 #include "kernel/gemm/gemm_tile.h"
 
 #define E          double

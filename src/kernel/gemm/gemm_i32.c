@@ -7,14 +7,15 @@
 #define V    wfi_vu4
 #define LANE 4
 #define FMA  WRAP
-#define MR   WFI_GEMM_MR_INT
-#define NV   2
 #include "kernel/gemm/gemm_tile.h"
 
 #define E          uint32_t
 #define WIDE(x)    (x)
 #define LDE(p)     ld(p)
 #define LDEM(p, n) LDM(p, LANES(n))
+#ifdef __AVX2__
+#define LDE4(p) wfi_f32_ld4(p)
+#endif
 #define IN_PLACE   1
 #define TYPE       wfi_gemm_i32
 #define TILE_TABLE WFI_K(tiles)

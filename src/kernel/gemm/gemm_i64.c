@@ -7,8 +7,6 @@
 #define V    wfi_vu8
 #define LANE 8
 #define FMA  WRAP
-#define MR   WFI_GEMM_MR_INT
-#define NV   2
 #include "kernel/gemm/gemm_tile.h"
 
 #define E          uint64_t

@@ -1,4 +1,6 @@
 /* gemm_lanes.h - vectors of T by name, for the templates gemm_tile.h and gemm_loops.h (see there). */
+#define MR WFI_GEMM_MR
+#define NV WFI_GEMM_NV
 #define VL ((int)(WFI_VB / sizeof(T)))
 #define NR (NV * VL)
 #if LANE == 4

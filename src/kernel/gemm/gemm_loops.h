@@ -5,6 +5,7 @@
  *     #define WIDE(x)    (x)              ... widened to T
  *     #define LDE(p)     ld(p)            VL of them, widened
  *     #define LDEM(p, n) LDM(p, LANES(n)) the first n of them, the rest 0
+ *     #define LDE4(p)                         (perhaps) four of them, widened, as __m128
  *     #define TYPE       wfi_gemm_f32     the table to define
  *     #define TILE_TABLE WFI_K(wfi_gemm_tiles_f32)
  *     #define IN_PLACE   1                operands can be read where they lie (E is T)
@@ -20,6 +21,13 @@ static inline int64_t tile_rows(int64_t m, int64_t i)
 {
     int64_t left = m - i, tiles = (left + MR - 1) / MR;
     return (left + tiles - 1) / tiles;
+}
+
+/* The columns from j on that go into the next panel: full width, but two halves rather than a full one and a sliver. */
+static inline int64_t tile_cols(int64_t n, int64_t j)
+{
+    int64_t left = n - j;
+    return left > NR && left <= 4 * VL && NV == 3 ? 2 * VL : least(left, NR);
 }
 
 /* -- packing: panels [k][lines], lines of a or columns of b ------------------------------------------------------ */
@@ -65,6 +73,31 @@ WFI_INLINE void pack_along(int groups, int64_t step, const E *src, int64_t ld_, 
         for (int g = 0; g < groups; g++)
             st(dst + p * step + g * VL, LDEM(src + p * ld_ + g * VL, lines - g * VL));
 }
+#if defined LDE4 && WFI_GEMM_MR == 8 && LANE == 4
+/* Eight lines: dst[p*8 + q] = src[q*ld + p]. Four columns of four lines make a quarter of the 4 x 4 transposes. */
+WFI_INLINE void pack_eight(const E *src, int64_t ld_, int64_t k, T *dst)
+{
+    const E *low = src, *high = src + 4 * ld_;
+    int64_t p = 0;
+    for (; p + 4 <= k; p += 4, low += 4, high += 4, dst += 32) {
+        __m256 y[4], t[4];
+        WFI_UNROLL for (int q = 0; q < 4; q++) y[q] = _mm256_set_m128(LDE4(high + q * ld_), LDE4(low + q * ld_));
+        WFI_UNROLL for (int q = 0; q < 4; q += 2)
+        {
+            t[q] = _mm256_unpacklo_ps(y[q], y[q + 1]);
+            t[q + 1] = _mm256_unpackhi_ps(y[q], y[q + 1]);
+        }
+        _mm256_storeu_ps((float *)(void *)dst, _mm256_shuffle_ps(t[0], t[2], 0x44));
+        _mm256_storeu_ps((float *)(void *)(dst + 8), _mm256_shuffle_ps(t[0], t[2], 0xee));
+        _mm256_storeu_ps((float *)(void *)(dst + 16), _mm256_shuffle_ps(t[1], t[3], 0x44));
+        _mm256_storeu_ps((float *)(void *)(dst + 24), _mm256_shuffle_ps(t[1], t[3], 0xee));
+    }
+    for (; p < k; p++, low++, high++, dst += 8)
+        for (int q = 0; q < 4; q++)
+            dst[q] = WIDE(low[q * ld_]), dst[q + 4] = WIDE(high[q * ld_]);
+}
+#define EIGHT 1
+#endif
 WFI_INLINE void pack_any(int64_t step, const E *src, int64_t sl, int64_t sk, int64_t lines, int64_t k, T *dst)
 {
     for (int64_t p = 0; p < k; p++)
@@ -73,6 +106,12 @@ WFI_INLINE void pack_any(int64_t step, const E *src, int64_t sl, int64_t sk, int
 }
 static __attribute__((noinline)) void pack_a(const wfi_gemm *g, const E *a, int64_t rows, int64_t room, int64_t k, T *dst)
 {
+#ifdef EIGHT
+    if (g->a_k == 1 && rows == 8) {
+        pack_eight(a, g->a_m, k, dst);
+        return;
+    }
+#endif
     if (g->a_k == 1)
         pack_across(ROW_GROUPS, rows, a, g->a_m, rows, k, dst);
     else if (g->a_m == 1)
@@ -127,7 +166,7 @@ static __attribute__((noinline)) void put(const wfi_gemm *g, const T *src, int64
 
 WFI_INLINE wfi_tile_fn *pick(int64_t rows, int64_t cols)
 {
-    int nv = cols > VL ? 2 : 1;
+    int nv = (int)((cols + VL - 1) / VL);
     return TILE_TABLE.any[cols != nv * VL][nv - 1][rows - 1];
 }
 /* Runs a tile whose chains wait in `wait` between blocks of k; the last block goes to c, through `spare` where c is no
@@ -151,8 +190,8 @@ static void small(const wfi_gemm *g, const wfi_gemm_part *p)
 {
     _Alignas(64) T spare[MR * NR];
     wfi_tile t = { .k = g->k, .ai = g->a_m, .ap = g->a_k, .bs = g->b_k, .ahead = g->ahead };
-    for (int64_t j = 0; j < p->n; j += NR) {
-        int64_t cols = least(NR, p->n - j);
+    for (int64_t j = 0, cols; j < p->n; j += cols) {
+        cols = tile_cols(p->n, j);
         for (int64_t i = 0, rows; i < p->m; i += rows) {
             rows = tile_rows(p->m, i);
             t.a = p->a + i * g->a_m * LANE;
@@ -169,21 +208,26 @@ static void place(const wfi_gemm *g, const wfi_gemm_part *p)
 {
     _Alignas(64) T spare[MR * NR];
     T *pb = (T *)(void *)(p->scratch + g->pb_at), *cs = (T *)(void *)(p->scratch + g->cs_at);
+    wfi_tile_fn *const *full = g->a_k == 1 ? TILE_TABLE.along : TILE_TABLE.any[0][NV - 1];
     const int64_t m = p->m, n = p->n, k = g->k;
     for (int64_t jc = 0; jc < n; jc += g->nb)
         for (int64_t pc = 0; pc < k; pc += g->kb) {
             int64_t nc = least(n - jc, g->nb), kc = least(k - pc, g->kb), wide = (nc + NR - 1) / NR * NR;
-            for (int64_t j = 0; j < nc; j += NR)
-                pack_b(g, (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n, least(NR, nc - j),
-                       n - jc - j, kc, pb + j * kc);
+            T *bp = pb;
+            for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc) {
+                cols = tile_cols(nc, j);
+                pack_b(g, (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n, cols, n - jc - j, kc, bp);
+            }
             wfi_tile t = { .k = kc, .ai = g->a_m, .ap = g->a_k, .bs = NR };
             for (int64_t i = 0, rows; i < m; i += rows) {
                 rows = tile_rows(m, i);
                 t.a = p->a + (i * g->a_m + pc * g->a_k) * LANE;
-                for (int64_t j = 0; j < nc; j += NR) {
-                    int64_t cols = least(NR, nc - j);
-                    t.b = pb + j * kc;
-                    tile_run(g, &t, pick(rows, cols), rows, cols, cs + i * wide + j * rows, !pc, pc + kc >= k,
+                T *wait = cs + i * wide;
+                bp = pb;
+                for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, wait += rows * NR) {
+                    cols = tile_cols(nc, j);
+                    t.b = bp;
+                    tile_run(g, &t, cols == NR ? full[rows - 1] : pick(rows, cols), rows, cols, wait, !pc, pc + kc >= k,
                              p->c + (i * g->c_m + (jc + j) * g->c_n) * LANE, spare);
                 }
             }
@@ -236,16 +280,18 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                     int64_t high = (mc + MR - 1) / MR, lines = kc / high + 1;
                     ahead next = ahead_of_a(g, p, more ? ic + mb : is, more ? pc : pc + kb, mb, kb,
                                             high * ((nc + NR - 1) / NR));
-                    for (int64_t j = 0; j < nc; j += NR) {
-                        T *bp = pb + (g->keep ? pc * (nb + NR) : 0) + j * kc, *ct = cs + (ic - is) * NR + j * sb;
+                    T *bp = pb + (g->keep ? pc * (nb + NR) : 0), *column = cs + (ic - is) * NR;
+                    for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, column += sb * NR) {
+                        T *ct = column;
                         const E *from = (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n;
-                        int64_t cols = least(NR, nc - j), at = 0;
+                        int64_t at = 0;
+                        cols = tile_cols(nc, j);
                         if (fresh)
                             pack_b(g, from, cols, n - jc - j, kc, bp);
                         wfi_tile t = { .k = kc, .ai = 1, .b = bp, .bs = NR };
                         t.pfs = fresh ? g->b_k * (int64_t)sizeof(E) : NR * LANE;
-                        const char *pf = fresh ? (const char *)(from + NR) : (const char *)(bp + NR * kc);
-                        bool read = nc - j > NR && (!fresh || g->b_n == 1);
+                        const char *pf = fresh ? (const char *)(from + cols) : (const char *)(bp + NR * kc);
+                        bool read = nc - j > cols && (!fresh || g->b_n == 1);
                         for (int64_t i = 0, rows; i < mc; i += rows) {
                             rows = tile_rows(mc, i);
                             t.a = pa + i * kc, t.ap = rows;
@@ -318,7 +364,7 @@ static void rows(const wfi_gemm *g, const wfi_gemm_part *p)
 {
     const E *a = (const E *)(const void *)p->a, *b = (const E *)(const void *)p->b;
     for (int64_t j = 0, n; j < p->n; j += n) {
-        n = least(WFI_GEMM_COLUMNS / p->m / NR * NR, p->n - j);
+        n = least(WFI_GEMM_COLUMNS / p->m / (2 * VL) * (2 * VL), p->n - j);
         char *c = p->c + j * g->c_n * out_bytes(g);
         T *d = g->plain ? (T *)(void *)c : (T *)(void *)p->scratch;
         int64_t ldc = g->plain ? g->c_m : n;

@@ -25,21 +25,26 @@ typedef struct wfi_tile {
 } wfi_tile;
 typedef void wfi_tile_fn(const wfi_tile *t);
 
-/* Rows of the register tile: rows * 2 accumulators, 2 vectors of b and a broadcast must fit in the registers. */
+/* Rows and vectors of the register tile: rows * vectors accumulators, the vectors of b and a broadcast must fit in the
+ * registers. With 3 vectors a step of k has 11 loads for 24 fmas (14 rows of 2 vectors: 16 for 28); that and fewer
+ * steps of the loop pay where two hardware threads share a core. */
 #if defined __AVX512F__
-#define WFI_GEMM_MR     14
-#define WFI_GEMM_MR_INT 8
+#define WFI_GEMM_MR    8
+#define WFI_GEMM_NV    3
+#define WFI_GEMM_STEPS 4 /* of k, unrolled */
 #elif defined __AVX2__
-#define WFI_GEMM_MR     6
-#define WFI_GEMM_MR_INT 4
+#define WFI_GEMM_MR    6
+#define WFI_GEMM_NV    2
+#define WFI_GEMM_STEPS 1
 #else
-#define WFI_GEMM_MR     4
-#define WFI_GEMM_MR_INT 4
+#define WFI_GEMM_MR    4
+#define WFI_GEMM_NV    2
+#define WFI_GEMM_STEPS 1
 #endif
-#define WFI_GEMM_MR_MAX 14
 typedef struct wfi_gemm_tiles {
-    wfi_tile_fn *packed[WFI_GEMM_MR_MAX];       /* [rows - 1]: both operands packed, full width */
-    wfi_tile_fn *any[2][2][WFI_GEMM_MR_MAX];    /* [masked][vectors - 1][rows - 1] */
+    wfi_tile_fn *packed[WFI_GEMM_MR];                /* [rows - 1]: full width; both operands packed */
+    wfi_tile_fn *along[WFI_GEMM_MR];                 /* full width; b packed, a contiguous along k */
+    wfi_tile_fn *any[2][WFI_GEMM_NV][WFI_GEMM_MR];   /* [masked][vectors - 1][rows - 1] */
 } wfi_gemm_tiles;
 
 /* A part of one product: m x n elements of c. */

@@ -4,8 +4,6 @@
  *     #define V      wfi_vf4       its vector
  *     #define LANE   4             bytes of T
  *     #define FMA    WFI_FMA_F32   (V a, V b, V c)
- *     #define MR     14            rows and ...
- *     #define NV     2             ... vectors of the tile: MR * NV accumulators, NV of b, a broadcast
  *     #define TILES  wfi_gemm_tiles_f32
  *
  * Rows and vectors are constants at each use of tile(), so that every loop but the one over k is unrolled and the
@@ -16,9 +14,7 @@ WFI_INLINE void read_ahead(const wfi_tile *t, int mr, int nv)
 {
     const char *p = t->pf, *q = t->pf2;
     for (int64_t i = 0; i < t->npf; i++, p += t->pfs) {
-        __builtin_prefetch(p, 0, 2);
-        if (NR * LANE > 64)
-            __builtin_prefetch(p + 64, 0, 2);
+        WFI_UNROLL for (int j = 0; j < NR * LANE; j += 64) __builtin_prefetch(p + j, 0, 2);
     }
     for (int64_t i = 0; i < t->npf2; i++)
         __builtin_prefetch(q + 64 * i, 0, 2);
@@ -35,14 +31,42 @@ WFI_INLINE void read_ahead(const wfi_tile *t, int mr, int nv)
     }
 }
 
-WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int packed)
+/* What is known about the strides: nothing; a contiguous along k and b packed; both packed. */
+enum { ANY, ALONG, PACKED };
+
+WFI_INLINE V element(const char *const *row, int i, int u, int64_t ai, int mode, int mr)
+{
+    return set1(*(const T *)(mode == PACKED ? row[0] + (u * mr + i) * LANE : row[i / 3] + (i % 3) * ai + u * LANE));
+}
+/* One step of k, or the u-th of several. */
+WFI_INLINE void step(V r[MR][NV], const char *const *row, const T *b, int u, int64_t ai, const MASK *m, int mr, int nv,
+                     int masked, int mode)
+{
+    V x[NV];
+    WFI_UNROLL for (int j = 0; j < nv; j++)
+    {
+        x[j] = masked ? LDM(b + VL * j, m[j]) : ld(b + u * NR + VL * j);
+        WFI_PIN(x[j]);
+    }
+    WFI_UNROLL for (int i = 0; i < mr; i++)
+    {
+        V y = element(row, i, u, ai, mode, mr);
+        WFI_PIN(y);
+        WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = FMA(y, x[j], r[i][j]);
+    }
+    WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) WFI_PIN(r[i][j]);
+}
+
+WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
 {
     V r[MR][NV];
     MASK m[NV];
     const T *in = t->in, *b = t->b;
+    const int groups = mode == PACKED ? 1 : (mr + 2) / 3;
     const char *row[(MR + 2) / 3]; /* every third row of a: the two after it are one and two strides away */
-    const int64_t ai = packed ? LANE : t->ai * LANE, ap = packed ? mr * LANE : t->ap * LANE;
-    const int64_t bs = packed ? NR : t->bs;
+    const int64_t ai = mode == PACKED ? LANE : t->ai * LANE;
+    const int64_t ap = mode == PACKED ? mr * LANE : mode == ALONG ? LANE : t->ap * LANE;
+    const int64_t bs = mode == ANY ? t->bs : NR;
     const T *f = b + t->ahead * t->bs;
     WFI_UNROLL for (int j = 0; j < nv; j++) m[j] = LANES(t->n - VL * j);
     if (in) {
@@ -51,32 +75,27 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int packed)
     } else {
         WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = (V){ 0 };
     }
-    if (packed)
+    if (mode != ANY)
         read_ahead(t, mr, nv);
-    WFI_UNROLL for (int g = 0; g < (mr + 2) / 3; g++) row[g] = (const char *)t->a + (packed ? 0 : 3 * g * ai);
-    WFI_KLOOP for (int64_t p = t->k; p > 0; p--)
+    WFI_UNROLL for (int g = 0; g < groups; g++) row[g] = (const char *)t->a + 3 * g * ai;
+    int64_t p = t->k;
+    if (mode != ANY) {
+        WFI_KLOOP for (; p >= WFI_GEMM_STEPS; p -= WFI_GEMM_STEPS)
+        {
+            WFI_UNROLL for (int u = 0; u < WFI_GEMM_STEPS; u++) step(r, row, b, u, ai, m, mr, nv, masked, mode);
+            b += bs * WFI_GEMM_STEPS;
+            WFI_UNROLL for (int g = 0; g < groups; g++) row[g] += ap * WFI_GEMM_STEPS;
+        }
+    }
+    WFI_KLOOP for (; p > 0; p--)
     {
-        V x[NV];
-        WFI_UNROLL for (int j = 0; j < nv; j++)
-        {
-            x[j] = masked ? LDM(b + VL * j, m[j]) : ld(b + VL * j);
-            WFI_PIN(x[j]);
-        }
-        if (!packed)
+        step(r, row, b, 0, ai, m, mr, nv, masked, mode);
+        if (mode == ANY) {
             WFI_UNROLL for (int j = 0; j < nv; j++) __builtin_prefetch(f + VL * j);
-        WFI_UNROLL for (int i = 0; i < mr; i++)
-        {
-            V y = set1(*(const T *)(packed ? row[0] + i * LANE : row[i / 3] + (i % 3) * ai));
-            WFI_PIN(y);
-            WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = FMA(y, x[j], r[i][j]);
+            f += bs;
         }
-        WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) WFI_PIN(r[i][j]);
         b += bs;
-        f += bs;
-        if (packed)
-            row[0] += ap;
-        else
-            WFI_UNROLL for (int g = 0; g < (mr + 2) / 3; g++) row[g] += ap;
+        WFI_UNROLL for (int g = 0; g < groups; g++) row[g] += ap;
     }
     T *out = t->out;
     WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++)
@@ -91,8 +110,6 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int packed)
 #define EACH_ROWS_4(F)  F(1) F(2) F(3) F(4)
 #define EACH_ROWS_6(F)  EACH_ROWS_4(F) F(5) F(6)
 #define EACH_ROWS_8(F)  EACH_ROWS_6(F) F(7) F(8)
-#define EACH_ROWS_12(F) EACH_ROWS_8(F) F(9) F(10) F(11) F(12)
-#define EACH_ROWS_14(F) EACH_ROWS_12(F) F(13) F(14)
 #define EACH_ROWS__(n, F) EACH_ROWS_##n(F)
 #define EACH_ROWS_(n, F)  EACH_ROWS__(n, F)
 #define EACH_ROWS(F)      EACH_ROWS_(MR, F)
@@ -101,37 +118,51 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int packed)
 #define DEFINE(q)                                                                                                      \
     TILE_FN packed_##q(const wfi_tile *t)                                                                              \
     {                                                                                                                  \
-        tile(t, q, NV, 0, 1);                                                                                          \
+        tile(t, q, NV, 0, PACKED);                                                                                     \
     }                                                                                                                  \
-    TILE_FN any_1_##q(const wfi_tile *t)                                                                               \
+    TILE_FN along_##q(const wfi_tile *t)                                                                               \
     {                                                                                                                  \
-        tile(t, q, 1, 0, 0);                                                                                           \
-    }                                                                                                                  \
-    TILE_FN any_2_##q(const wfi_tile *t)                                                                               \
-    {                                                                                                                  \
-        tile(t, q, 2, 0, 0);                                                                                           \
-    }                                                                                                                  \
-    TILE_FN any_1_masked_##q(const wfi_tile *t)                                                                        \
-    {                                                                                                                  \
-        tile(t, q, 1, 1, 0);                                                                                           \
-    }                                                                                                                  \
-    TILE_FN any_2_masked_##q(const wfi_tile *t)                                                                        \
-    {                                                                                                                  \
-        tile(t, q, 2, 1, 0);                                                                                           \
+        tile(t, q, NV, 0, ALONG);                                                                                      \
     }
+#define DEFINE_ANY(q, nv)                                                                                              \
+    TILE_FN any_##q##_##nv(const wfi_tile *t)                                                                          \
+    {                                                                                                                  \
+        tile(t, q, nv, 0, ANY);                                                                                        \
+    }                                                                                                                  \
+    TILE_FN masked_##q##_##nv(const wfi_tile *t)                                                                       \
+    {                                                                                                                  \
+        tile(t, q, nv, 1, ANY);                                                                                        \
+    }
+#define DEFINE_1(q) DEFINE_ANY(q, 1)
+#define DEFINE_2(q) DEFINE_ANY(q, 2)
+#define DEFINE_3(q) DEFINE_ANY(q, 3)
 EACH_ROWS(DEFINE)
-#undef DEFINE
+EACH_ROWS(DEFINE_1)
+EACH_ROWS(DEFINE_2)
+#if WFI_GEMM_NV > 2
+EACH_ROWS(DEFINE_3)
+#endif
 
-#define PACKED(q)   packed_##q,
-#define ANY_1(q)    any_1_##q,
-#define ANY_2(q)    any_2_##q,
-#define MASKED_1(q) any_1_masked_##q,
-#define MASKED_2(q) any_2_masked_##q,
+#define NAME_PACKED(q)   packed_##q,
+#define NAME_ALONG(q)    along_##q,
+#define NAME_ANY_1(q)    any_##q##_1,
+#define NAME_ANY_2(q)    any_##q##_2,
+#define NAME_ANY_3(q)    any_##q##_3,
+#define NAME_MASKED_1(q) masked_##q##_1,
+#define NAME_MASKED_2(q) masked_##q##_2,
+#define NAME_MASKED_3(q) masked_##q##_3,
 #ifndef TILES
 #define TILES tiles
 static
 #endif
 const wfi_gemm_tiles WFI_K(TILES) = {
-    .packed = { EACH_ROWS(PACKED) },
-    .any = { { { EACH_ROWS(ANY_1) }, { EACH_ROWS(ANY_2) } }, { { EACH_ROWS(MASKED_1) }, { EACH_ROWS(MASKED_2) } } },
+    .packed = { EACH_ROWS(NAME_PACKED) },
+    .along = { EACH_ROWS(NAME_ALONG) },
+#if WFI_GEMM_NV > 2
+    .any = { { { EACH_ROWS(NAME_ANY_1) }, { EACH_ROWS(NAME_ANY_2) }, { EACH_ROWS(NAME_ANY_3) } },
+             { { EACH_ROWS(NAME_MASKED_1) }, { EACH_ROWS(NAME_MASKED_2) }, { EACH_ROWS(NAME_MASKED_3) } } },
+#else
+    .any = { { { EACH_ROWS(NAME_ANY_1) }, { EACH_ROWS(NAME_ANY_2) } },
+             { { EACH_ROWS(NAME_MASKED_1) }, { EACH_ROWS(NAME_MASKED_2) } } },
+#endif
 };

@@ -252,6 +252,21 @@ WFI_INLINE wfi_vf4 wfi_f16_ldm(const uint16_t *p, int64_t n)
 }
 #endif
 
+#ifdef __AVX2__ /* four */
+WFI_INLINE __m128 wfi_f32_ld4(const void *p)
+{
+    return _mm_loadu_ps(p);
+}
+WFI_INLINE __m128 wfi_bf16_ld4(const void *p)
+{
+    return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(p)), 16));
+}
+WFI_INLINE __m128 wfi_f16_ld4(const void *p)
+{
+    return _mm_cvtph_ps(_mm_loadl_epi64(p));
+}
+#endif
+
 /* WFI_LANES of them, narrowed. */
 typedef uint16_t wfi_vh4 __attribute__((vector_size(WFI_LANES * 2)));
 WFI_INLINE void wfi_bf16_st(uint16_t *p, wfi_vf4 v)
