@@ -6,6 +6,7 @@
  * used from outside was computed before and is held as a constant. Numbers of optimisers (rates) are asked for anew. */
 #include "record/capture.h"
 #include <string.h>
+#include "base/dtype.h"
 #include "nn/optim.h"
 #include "record/emit.h"
 
@@ -20,9 +21,9 @@ struct wf_fn {
     uint32_t nlive;
     wfi_rec *rec;
     wfi_live *live;
-    uint32_t *out; /* records */
-    wf_tensor **map; /* during a call: the handle of each record */
-    wfi_buf **held;  /* of each record: the contents of a leaf from outside; else NULL */
+    uint32_t *out;    /* records */
+    wf_tensor **map;  /* during a call: the handle of each record */
+    wfi_buf **held;   /* of each record: the contents of a leaf from outside; else NULL */
     uint64_t *number; /* of each record: a number's bits */
     uint32_t nheld;
 };
@@ -38,8 +39,14 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
         wfi_error_set(c, WF_ERR_STATE, name, site, "too many scopes are open");
         return false;
     }
-    *a = (wfi_aside){ .r = c->r, .keybits = c->keybits, .step_depth = c->step_depth, .depth = c->depth,
-                      .run_now = c->run_now, .in_step = c->in_step, .notape = c->notape, .open = true };
+    *a = (wfi_aside){ .r = c->r,
+                      .keybits = c->keybits,
+                      .step_depth = c->step_depth,
+                      .depth = c->depth,
+                      .run_now = c->run_now,
+                      .in_step = c->in_step,
+                      .notape = c->notape,
+                      .open = true };
     c->frame[++c->depth] = (wfi_frame){ .name = name, .site = site, .serial = ++c->serial, .own0 = (uint32_t)c->nown };
     c->step_depth = c->depth;
     c->in_step = true;
@@ -234,7 +241,9 @@ static uint32_t *types_like(wf_ctx *c, int32_t n, wf_tensor *const *like, const 
             type[i] = wfi_tensor_type(like[i]);
         if (!type[i])
             wfi_error_set(c, WF_ERR_ARG, "wf_capture", site, "the example of input %d is %s", (int)i,
-                          !like[i] ? "NULL" : like[i]->ctx != c ? "of another context" : "of a scope that has ended");
+                          !like[i]            ? "NULL"
+                          : like[i]->ctx != c ? "of another context"
+                                              : "of a scope that has ended");
     }
     return type;
 }
@@ -245,8 +254,9 @@ wf_fn *wf_capture_(wf_ctx *c, wf_body *body, void *user, int32_t nin, wf_tensor 
     if (!c || c->status != WF_OK)
         return NULL;
     if (!body || nin < 0 || nout < 0 || nin > OUT_MAX || nout > OUT_MAX || (nin && !like)) {
-        wfi_error_set(c, WF_ERR_ARG, "wf_capture", site, !body ? "the body is NULL" : "%d inputs and %d outputs, 0 to %d can be",
-                      (int)nin, (int)nout, OUT_MAX);
+        wfi_error_set(c, WF_ERR_ARG, "wf_capture", site,
+                      !body ? "the body is NULL" : "%d inputs and %d outputs, 0 to %d can be", (int)nin, (int)nout,
+                      OUT_MAX);
         return NULL;
     }
     wf_fn *f = wfi_mem_zalloc(c->mem, sizeof *f);
@@ -292,7 +302,8 @@ static bool emit_op(call *k, uint32_t i)
     wf_fn *f = k->f;
     wf_ctx *c = k->c;
     const wfi_rec *r = &f->rec[i];
-    uint32_t op = WFI_KEY_OP(r->key), id = WFI_KEY_PAYLOAD(r->key), at[WFI_BIND_IN], nin = wfi_run_operands(f->rec, i, at);
+    uint32_t op = WFI_KEY_OP(r->key), id = WFI_KEY_PAYLOAD(r->key), at[WFI_BIND_IN],
+             nin = wfi_run_operands(f->rec, i, at);
     wf_tensor *in[WFI_BIND_IN], *out[WFI_BIND_OUT];
     for (uint32_t j = 0; j < nin; j++)
         in[j] = at[j] == WFI_NONE ? NULL : f->map[at[j]];

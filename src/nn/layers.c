@@ -1,0 +1,205 @@
+/* Layers: parameters of a model and a few operators. */
+#include <math.h>
+#include "nn/model.h"
+#include "ops/op.h"
+
+/* The checks that need the shape of x before any operator sees it. */
+static bool ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_min, int32_t rank_max, const char *site)
+{
+    if (!m)
+        return false;
+    wf_ctx *c = m->root->ctx;
+    if (c->status != WF_OK)
+        return false;
+    char text[96] = "a number";
+    if (!x)
+        wfi_error_set(c, WF_ERR_ARG, call, site, "x is NULL");
+    else if (x->ctx != c)
+        wfi_error_set(c, WF_ERR_ARG, call, site, "x belongs to another context than the model");
+    else if (x->flags & WFI_H_DEAD)
+        wfi_error_set(c, WF_ERR_STATE, call, site, "x belongs to a scope that has ended");
+    else {
+        uint32_t type = x->flags & WFI_H_WEAK ? 0 : wfi_tensor_type(x);
+        int32_t n = type ? wfi_type_at(&c->ids, type)->ndim : 0;
+        if (n >= rank_min && n <= rank_max)
+            return true;
+        if (type)
+            wfi_type_text(&c->ids, type, text, sizeof text);
+        wfi_error_set(c, WF_ERR_SHAPE, call, site, "x is %s: %d axes%s were expected", text, (int)rank_min,
+                      rank_max > rank_min ? " or more" : "");
+        wfi_error_operands(c, NULL, 1, &x);
+    }
+    return false;
+}
+
+static bool options(wf_model *m, const void *unnamed, const char *call, const char *site)
+{
+    if (m && unnamed)
+        wfi_error_set(m->root->ctx, WF_ERR_ARG, call, site, "options need names: .no_bias = true");
+    return m && m->root->ctx->status == WF_OK;
+}
+
+/* x[..., in] -> [..., out], with w[out, in] and b[out] or NULL: one product over all rows. */
+static wf_tensor *affine(wf_tensor *x, wf_tensor *w, wf_tensor *b, const char *site)
+{
+    wf_dims d = wfi_shape(x), rows = { 2, { 1, d.d[d.n - 1] } };
+    for (int32_t i = 0; i + 1 < d.n; i++)
+        rows.d[0] *= d.d[i];
+    wf_tensor *y = d.n == 2 ? x : wf_reshape_(x, rows, site);
+    y = wf_matmul_(y, wf_transpose_(w, site), site);
+    if (b)
+        y = wf_add_(y, b, site);
+    if (d.n == 2 || !y)
+        return y;
+    d.d[d.n - 1] = wfi_shape(w).d[0];
+    return wf_reshape_(y, d, site);
+}
+
+static wf_param_opts weight_opts(wf_init_kind init, double scale, wf_dtype dtype)
+{
+    return (wf_param_opts){ .size = sizeof(wf_param_opts), .init = init, .scale = scale, .dtype = dtype };
+}
+
+static wf_param_opts bias_opts(wf_init_kind init, int64_t fan_in, wf_dtype dtype)
+{
+    /* PyTorch's default goes with its default weight; any other choice of weight with zeros */
+    return (wf_param_opts){ .size = sizeof(wf_param_opts),
+                            .dtype = dtype,
+                            .fan_in = fan_in > 0 ? fan_in : 1,
+                            .init = init == WF_INIT_UNIFORM_FAN_IN ? WF_INIT_UNIFORM_FAN_IN : WF_INIT_ZEROS };
+}
+
+static bool positive(wf_model *m, int64_t v, const char *what, const char *call, const char *site)
+{
+    if (v < 1)
+        wfi_error_set(m->root->ctx, WF_ERR_ARG, call, site, "%s is %lld: 1 or more was expected", what, (long long)v);
+    return v >= 1;
+}
+
+wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t out, const wf_nn_linear_opts *o,
+                         const char *site)
+{
+    static const wf_nn_linear_opts plain;
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, "wf_nn_linear", site) || !ready(m, x, "wf_nn_linear", 1, WF_RANK_MAX, site) ||
+        !positive(m, out, "the number of outputs", "wf_nn_linear", site))
+        return NULL;
+    wf_dims d = wfi_shape(x);
+    int64_t in = d.d[d.n - 1];
+    wf_dtype dtype = wfi_dtype(x);
+    wf_param_opts wo = weight_opts(o->init, o->init_scale, dtype), bo = bias_opts(o->init, in, dtype);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "linear weight", WF_DIMS(out, in), &wo, site);
+    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "linear bias", WF_DIMS(out), &bo, site);
+    return w && (b || o->no_bias) ? affine(x, w, b, site) : NULL;
+}
+
+wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_layer_norm_opts *o,
+                             const char *site)
+{
+    static const wf_nn_layer_norm_opts plain;
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, "wf_nn_layer_norm", site) || !ready(m, x, "wf_nn_layer_norm", 1, WF_RANK_MAX, site))
+        return NULL;
+    wf_dims d = wfi_shape(x), n = WF_DIMS(d.d[d.n - 1]);
+    wf_dtype dtype = wfi_dtype(x);
+    wf_param_opts wo = weight_opts(WF_INIT_ONES, 0, dtype), bo = weight_opts(WF_INIT_ZEROS, 0, dtype);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "layer_norm weight", n, &wo, site);
+    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "layer_norm bias", n, &bo, site);
+    if (!w || (!b && !o->no_bias))
+        return NULL;
+    return wf_layer_norm_(x, WF_OPTS(wf_layer_norm_opts, .weight = w, .bias = b, .eps = o->eps), site);
+}
+
+wf_tensor *wf_nn_embedding_(wf_model *m, const char *name, wf_tensor *ids, wf_dims count_width,
+                            const wf_nn_embedding_opts *o, const char *site)
+{
+    static const wf_nn_embedding_opts plain;
+    static const char call[] = "wf_nn_embedding";
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, call, site) || !ready(m, ids, call, 0, WF_RANK_MAX - 1, site))
+        return NULL;
+    if (count_width.n != 2) {
+        wfi_error_set(m->root->ctx, WF_ERR_SHAPE, call, site, "two sizes were expected, WF_DIMS(count, width), got %d",
+                      (int)count_width.n);
+        return NULL;
+    }
+    if (!positive(m, count_width.d[0], "the count", call, site) ||
+        !positive(m, count_width.d[1], "the width", call, site))
+        return NULL;
+    wf_param_opts wo = weight_opts(WF_INIT_NORMAL, o->scale, WF_F32);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "embedding weight", count_width, &wo, site);
+    return w ? wf_gather_(w, ids, site) : NULL;
+}
+
+/* ---- attention ---- */
+
+/* Part `i` of three of the joint weight [3E, E] and bias [3E]: slicing weights is cheaper than slicing activations,
+ * forward and back. x[B,T,E] -> [B,H,T,E/H] */
+static wf_tensor *head_input(wf_tensor *x, wf_tensor *w, wf_tensor *b, int64_t i, int64_t heads, const char *site)
+{
+    wf_dims d = wfi_shape(x);
+    int64_t e = d.d[2];
+    wf_tensor *y =
+        affine(x, wf_slice_(w, 0, i * e, e, NULL, site), b ? wf_slice_(b, 0, i * e, e, NULL, site) : NULL, site);
+    y = wf_reshape_(y, WF_DIMS(d.d[0], d.d[1], heads, e / heads), site);
+    return wf_permute_(y, WF_DIMS(0, 2, 1, 3), site);
+}
+
+wf_tensor *wf_nn_attention_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_attention_opts *o,
+                            const char *site)
+{
+    static const wf_nn_attention_opts plain;
+    static const char call[] = "wf_nn_attention";
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 3, 3, site))
+        return NULL;
+    wf_dims d = wfi_shape(x);
+    int64_t e = d.d[2], heads = o->heads ? o->heads : 1;
+    if (!positive(m, heads, ".heads", call, site))
+        return NULL;
+    if (e % heads) {
+        wfi_error_set(m->root->ctx, WF_ERR_SHAPE, call, site, "%lld heads do not divide the width %lld",
+                      (long long)heads, (long long)e);
+        return NULL;
+    }
+    wf_model *sub = wf_model_sub(m, name);
+    wf_dtype dtype = wfi_dtype(x);
+    wf_param_opts wo = weight_opts(WF_INIT_UNIFORM_FAN_IN, 0, dtype), bo = bias_opts(wo.init, e, dtype);
+    wf_tensor *w = wfi_param_value(sub, "qkv", "weight", "linear weight", WF_DIMS(3 * e, e), &wo, site);
+    wf_tensor *b =
+        o->no_bias || !w ? NULL : wfi_param_value(sub, "qkv", "bias", "linear bias", WF_DIMS(3 * e), &bo, site);
+    if (!w || (!b && !o->no_bias))
+        return NULL;
+    wf_tensor *q = head_input(x, w, b, 0, heads, site), *k = head_input(x, w, b, 1, heads, site);
+    wf_tensor *v = head_input(x, w, b, 2, heads, site);
+    wf_tensor *y = wf_attention_(q, k, v, WF_OPTS(wf_attention_opts, .causal = o->causal), site);
+    y = wf_reshape_(wf_permute_(y, WF_DIMS(0, 2, 1, 3), site), d, site);
+    return y ? wf_nn_linear_(sub, "proj", y, e,
+                             WF_OPTS(wf_nn_linear_opts, .no_bias = o->no_bias, .init_scale = o->init_scale), site)
+             : NULL;
+}
+
+wf_tensor *wf_nn_transformer_block_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_block_opts *o,
+                                    const char *site)
+{
+    static const wf_nn_block_opts plain;
+    static const char call[] = "wf_nn_transformer_block";
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 3, 3, site))
+        return NULL;
+    int64_t e = wfi_shape(x).d[2], hidden = o->hidden ? o->hidden : 4 * e;
+    wf_model *s = wf_model_sub(m, name);
+    if (!s)
+        return NULL;
+    wf_tensor *y = wf_nn_layer_norm_(s, "ln1", x, NULL, site);
+    if (y)
+        y = wf_nn_attention_(
+            s, "attn", y,
+            WF_OPTS(wf_nn_attention_opts, .heads = o->heads, .causal = o->causal, .init_scale = o->init_scale), site);
+    if (!y || !(x = wf_add_(x, y, site)) || !(y = wf_nn_layer_norm_(s, "ln2", x, NULL, site)))
+        return NULL;
+    if (!(y = wf_nn_linear_(s, "fc1", y, hidden, NULL, site)) || !(y = wf_gelu_tanh_(y, site)))
+        return NULL;
+    y = wf_nn_linear_(s, "fc2", y, e, WF_OPTS(wf_nn_linear_opts, .init_scale = o->init_scale), site);
+    return y ? wf_add_(x, y, site) : NULL;
+}
