@@ -54,10 +54,8 @@ static const char *prepare(const wfi_view *x, const wfi_view *y, int threads, vo
         return "no such type";
     if (x->ndim != y->ndim || memcmp(x->dim, y->dim, (size_t)y->ndim * sizeof *y->dim) != 0)
         return "the shapes differ";
-    for (int d = 0; d < y->ndim; d++) {
-        if (y->dim[d] > 1 && y->stride[d] == 0)
-            return "the result overlaps itself";
-    }
+    if (wfi_walk_overlaps(y))
+        return "the result overlaps itself";
     wfi_copy p = { .to = y->dtype, .from = x->dtype, .walk = wfi_walk_of((const wfi_view *[]){ y, x }, 2) };
     p.mode = mode_of(&p);
     p.streams = p.walk.n * p.walk.bytes[0] >= WFI_STREAM_RESULT &&

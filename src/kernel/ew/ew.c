@@ -43,10 +43,8 @@ static const char *check(int row, const wfi_view *y, const wfi_view *in)
         if (in[k].ndim != y->ndim || memcmp(in[k].dim, y->dim, (size_t)y->ndim * sizeof *y->dim) != 0)
             return "an operand is not of the result's shape";
     }
-    for (int d = 0; d < y->ndim; d++) {
-        if (y->dim[d] > 1 && y->stride[d] == 0)
-            return "the result overlaps itself";
-    }
+    if (wfi_walk_overlaps(y))
+        return "the result overlaps itself";
     return NULL;
 }
 

@@ -50,6 +50,17 @@ WFI_INLINE void wfi_walk_join(wfi_walk *w)
     w->ndim = last + 1;
 }
 
+/* Two indices that name the same element: no result looks so. */
+static inline bool wfi_walk_overlaps(const wfi_view *v)
+{
+    bool repeats = false, empty = false;
+    for (int d = 0; d < v->ndim; d++) {
+        repeats = repeats || (v->dim[d] > 1 && v->stride[d] == 0);
+        empty = empty || v->dim[d] == 0;
+    }
+    return repeats && !empty;
+}
+
 /* v: the result, then the inputs; all of one shape. */
 static inline wfi_walk wfi_walk_of(const wfi_view *const *v, int operands)
 {
