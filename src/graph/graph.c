@@ -18,7 +18,7 @@ void wfi_graph_free(wfi_graph *g)
 }
 
 /* Equal nodes over equal operands have equal hashes; interned ids never enter, contents do. */
-static uint64_t node_hash(const wfi_graph *g, const wfi_node *n, const uint32_t *out_type)
+static uint64_t node_hash(const wfi_graph *g, const wfi_node *n)
 {
     uint64_t h = wfi_hash64(&n->op, sizeof n->op, n->nin);
     if (n->op < WFI_OP_COUNT || n->op == WFI_NODE_CONST) {
@@ -38,7 +38,7 @@ static uint64_t node_hash(const wfi_graph *g, const wfi_node *n, const uint32_t 
         h = wfi_hash64(w, sizeof w, h);
     }
     for (uint32_t i = 0; i < n->nout; i++) {
-        const wfi_type *t = wfi_type_at(g->ids, out_type[i]);
+        const wfi_type *t = wfi_type_at(g->ids, g->value[n->out0 + i].type);
         h = wfi_hash64(t->dim, sizeof t->dim[0] * (size_t)t->ndim, h + (uint64_t)t->dtype);
     }
     return h;
@@ -58,7 +58,12 @@ uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin
     g->nin += nin;
     for (uint32_t i = 0; i < nout; i++)
         g->value[g->nvalue++] = (wfi_value){ out_type[i], (uint32_t)g->nnode };
-    n.hash = node_hash(g, &n, out_type);
+    n.hash = node_hash(g, &n);
     g->node[g->nnode++] = n;
     return nout ? n.out0 : (uint32_t)g->nnode - 1;
+}
+
+uint64_t wfi_graph_hash(const wfi_graph *g, uint32_t k)
+{
+    return node_hash(g, &g->node[k]);
 }

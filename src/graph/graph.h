@@ -47,6 +47,8 @@ typedef struct wfi_graph {
     size_t cap_node, cap_value, cap_in;
 } wfi_graph;
 
+enum { WFI_NODE_INS = 32, WFI_NODE_OUTS = 4 }; /* at most */
+
 void wfi_graph_init(wfi_graph *g, wfi_mem *mem, wfi_ids *ids);
 void wfi_graph_free(wfi_graph *g);
 
@@ -54,5 +56,8 @@ void wfi_graph_free(wfi_graph *g);
  * nodes without results; WFI_NO_VALUE: out of memory. */
 uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin, const uint32_t *in, uint32_t nout,
                        const uint32_t *out_type, uint32_t prov);
+
+/* What node k's hash must be. */
+uint64_t wfi_graph_hash(const wfi_graph *g, uint32_t k);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "base/env.h"
+#include "passes/graph_text.h"
 #include "plan/lower.h"
 #include "plan/plan.h"
 #include "record/record.h"
@@ -337,6 +338,20 @@ static bool externals(builder *b)
     return ok;
 }
 
+/* Debug builds, and WEFT_CHECK=1, have every graph verified and every plan checked. */
+static bool proven(builder *b)
+{
+    char err[256];
+#ifndef WEFT_DEBUG
+    if (!wfi_env_flag("WEFT_CHECK"))
+        return true;
+#endif
+    if (wfi_graph_verify(b->g, err, sizeof err) && wfi_plan_check(b->c->mem, b->p, err, sizeof err))
+        return true;
+    wfi_error_set(b->c, WF_ERR_STATE, "", NULL, "a plan is wrong (this is a fault of Weft): %s", err);
+    return false;
+}
+
 static bool build(builder *b)
 {
     wfi_plan *p = b->p;
@@ -352,7 +367,7 @@ static bool build(builder *b)
         inplace_vars(b);
         donate(b);
     }
-    return offsets(b) && flatten(b) && externals(b);
+    return offsets(b) && flatten(b) && externals(b) && proven(b);
 }
 
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)

@@ -7,6 +7,7 @@
  * offset; addresses are patched when they change, which for most is never. */
 #ifndef WFI_PLAN_PLAN_H
 #define WFI_PLAN_PLAN_H
+#include "base/text.h"
 #include "device/device.h"
 #include "graph/graph.h"
 
@@ -78,5 +79,14 @@ typedef struct wfi_memplan_item {
     size_t offset;
 } wfi_memplan_item;
 size_t wfi_memplan(wfi_mem *mem, wfi_memplan_item *item, uint32_t n, size_t *bound);
+
+/* Proves from the plan alone that every command finds in memory what it was promised: each value is computed before it
+ * is read, lies within its storage and the arena, and nothing that shares a byte with it is written in between. False:
+ * one text that names the command. */
+bool wfi_plan_check(wfi_mem *mem, const wfi_plan *p, char *err, size_t err_bytes);
+
+/* The text form: memory, commands with their kernels, values, places, and what leaves the step. site(user, prov) gives
+ * the user's line of a record; NULL: none are printed. */
+void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t prov), void *user, wfi_text *t);
 
 #endif

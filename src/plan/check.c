@@ -1,0 +1,165 @@
+/* The plan checker. It knows nothing of how the plan was made: it walks the commands with a model of memory in which
+ * every storage holds at most one computed value, and a write ends the life of whatever shares a byte with it. */
+#include <stdio.h>
+#include <string.h>
+#include "base/dtype.h"
+#include "ops/op.h"
+#include "plan/plan.h"
+
+typedef struct model {
+    const wfi_plan *p;
+    uint32_t *root;  /* of each value: the computed value that it is (a view of), or a leaf */
+    uint32_t *holds; /* of each storage: the value in it now, WFI_NO_VALUE: none */
+    char *err;
+    size_t err_bytes;
+} model;
+
+static bool wrong(const model *m, uint32_t cmd, uint32_t value, const char *what)
+{
+    snprintf(m->err, m->err_bytes, "command %u, value v%u: %s", cmd, value, what);
+    return false;
+}
+
+/* Bytes [lo, hi) of its storage that a value's elements touch. */
+static bool extent(const wfi_graph *g, uint32_t layout, int64_t *lo, int64_t *hi)
+{
+    const wfi_layout *l = wfi_layout_at(g->ids, layout);
+    const wfi_type *t = wfi_type_at(g->ids, l->type);
+    int64_t size = (int64_t)wf_dtype_bytes(t->dtype);
+    *lo = *hi = l->offset * size;
+    if (t->elements == 0)
+        return false;
+    for (int32_t i = 0; i < t->ndim; i++) {
+        int64_t reach = (t->dim[i] - 1) * l->stride[i] * size;
+        *(reach < 0 ? lo : hi) += reach;
+    }
+    *hi += size;
+    return true;
+}
+
+static bool inside(const model *m, uint32_t cmd, uint32_t v)
+{
+    const wfi_plan *p = m->p;
+    const wfi_storage *s = &p->storage[p->value_storage[v]];
+    int64_t lo, hi;
+    if (s->place == WFI_PLACE_NONE)
+        return wrong(m, cmd, v, "it has no memory");
+    if (extent(&p->graph, p->value_layout[v], &lo, &hi) && s->place != WFI_PLACE_INPUT &&
+        (lo < 0 || hi > (int64_t)s->bytes))
+        return wrong(m, cmd, v, "it reaches outside its storage");
+    if (s->place == WFI_PLACE_ARENA && s->offset + s->bytes > p->arena)
+        return wrong(m, cmd, v, "its storage reaches outside the arena");
+    return true;
+}
+
+static bool overlap(const wfi_storage *a, const wfi_storage *b)
+{
+    return a->place == WFI_PLACE_ARENA && b->place == WFI_PLACE_ARENA && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
+}
+
+static void write_to(const model *m, uint32_t storage, uint32_t v)
+{
+    const wfi_plan *p = m->p;
+    for (uint32_t s = 0; s < p->nstorage; s++)
+        if (s != storage && overlap(&p->storage[s], &p->storage[storage]))
+            m->holds[s] = WFI_NO_VALUE;
+    m->holds[storage] = v;
+}
+
+static bool reads(const model *m, uint32_t cmd, uint32_t v)
+{
+    return inside(m, cmd, v) && (m->holds[m->p->value_storage[v]] == m->root[v] ||
+                                 wrong(m, cmd, v, "its memory holds something else by now"));
+}
+
+/* Views have no command: their root is the operand whose storage they share. */
+static void view_roots(const model *m, const wfi_node *n)
+{
+    const wfi_plan *p = m->p;
+    for (uint32_t o = n->out0; o < n->out0 + n->nout; o++)
+        for (uint32_t i = 0; i < n->nin; i++) {
+            uint32_t v = p->graph.in[n->in0 + i];
+            if (v != WFI_NO_VALUE && p->value_storage[v] == p->value_storage[o]) {
+                m->root[o] = m->root[v];
+                break;
+            }
+        }
+}
+
+static bool command(const model *m, uint32_t cmd, const wfi_node *n)
+{
+    const wfi_plan *p = m->p;
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = p->graph.in[n->in0 + i];
+        if (v != WFI_NO_VALUE && !reads(m, cmd, v))
+            return false;
+    }
+    for (uint32_t o = n->out0; o < n->out0 + n->nout; o++) {
+        if (!inside(m, cmd, o))
+            return false;
+        for (uint32_t k = n->out0; k < o; k++)
+            if (p->value_storage[k] == p->value_storage[o] ||
+                overlap(&p->storage[p->value_storage[k]], &p->storage[p->value_storage[o]]))
+                return wrong(m, cmd, o, "two results of one command share memory");
+    }
+    for (uint32_t o = n->out0; o < n->out0 + n->nout; o++)
+        for (uint32_t i = 0; i < n->nin; i++) { /* a result over an operand: the same bytes, or none */
+            uint32_t v = p->graph.in[n->in0 + i];
+            if (v == WFI_NO_VALUE)
+                continue;
+            uint32_t sv = p->value_storage[v], so = p->value_storage[o];
+            if (sv != so && overlap(&p->storage[sv], &p->storage[so]))
+                return wrong(m, cmd, o, "it overlaps an operand of its command");
+        }
+    for (uint32_t o = n->out0; o < n->out0 + n->nout; o++) {
+        m->root[o] = o;
+        write_to(m, p->value_storage[o], o);
+    }
+    return true;
+}
+
+static bool walk(const model *m)
+{
+    const wfi_plan *p = m->p;
+    uint32_t cmd = 0;
+    for (size_t k = 0; k < p->graph.nnode; k++) {
+        const wfi_node *n = &p->graph.node[k];
+        if (n->op == WFI_NODE_ASSIGN || n->op == WFI_NODE_RESULT)
+            continue;
+        if (n->op >= WFI_NODE_INPUT) {
+            uint32_t s = p->value_storage[n->out0];
+            m->root[n->out0] = m->holds[s] == WFI_NO_VALUE ? n->out0 : m->holds[s];
+            m->holds[s] = m->root[n->out0]; /* a variable that is asked for twice is one value */
+        } else if (cmd < p->ncmd && p->cmd_node[cmd] == k) {
+            if (!command(m, cmd++, n))
+                return false;
+        } else
+            view_roots(m, n);
+    }
+    if (cmd != p->ncmd)
+        return wrong(m, cmd, 0, "commands do not stand in the order of the graph");
+    for (size_t k = 0; k < p->graph.nnode; k++) {
+        const wfi_node *n = &p->graph.node[k];
+        if ((n->op == WFI_NODE_ASSIGN || n->op == WFI_NODE_RESULT) && !reads(m, cmd, p->graph.in[n->in0]))
+            return false;
+    }
+    return true;
+}
+
+bool wfi_plan_check(wfi_mem *mem, const wfi_plan *p, char *err, size_t err_bytes)
+{
+    model m = { p, wfi_mem_array(mem, p->graph.nvalue + 1, sizeof *m.root),
+                wfi_mem_array(mem, (size_t)p->nstorage + 1, sizeof *m.holds), err, err_bytes };
+    bool ok = m.root && m.holds;
+    if (!ok)
+        snprintf(err, err_bytes, "out of memory");
+    for (size_t i = 0; ok && i < p->graph.nvalue; i++)
+        m.root[i] = WFI_NO_VALUE;
+    for (uint32_t i = 0; ok && i < p->nstorage; i++)
+        m.holds[i] = WFI_NO_VALUE;
+    ok = ok && walk(&m);
+    wfi_mem_free(mem, m.root);
+    wfi_mem_free(mem, m.holds);
+    return ok;
+}

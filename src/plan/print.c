@@ -1,0 +1,63 @@
+/* A plan as text. */
+#include "ops/op.h"
+#include "plan/plan.h"
+
+static const char *const place_name[] = { "-", "arena", "var", "input", "scalar", "host", "const", "fresh" };
+
+static void print_place(const wfi_plan *p, uint32_t v, wfi_text *t)
+{
+    const wfi_storage *s = &p->storage[p->value_storage[v]];
+    const wfi_layout *l = wfi_layout_at(p->graph.ids, p->value_layout[v]);
+    wfi_text_addf(t, "v%u@%s", v, place_name[s->place]);
+    if (s->place == WFI_PLACE_ARENA)
+        wfi_text_addf(t, "+%zu", s->offset);
+    else
+        wfi_text_addf(t, ".%u", s->id);
+    if (!l->contiguous)
+        wfi_text_addc(t, '~'); /* not row-major */
+}
+
+static void print_values(const wfi_plan *p, const uint32_t *v, uint32_t n, uint32_t first, wfi_text *t)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t x = v ? v[i] : first + i;
+        wfi_text_addc(t, ' ');
+        if (x == WFI_NO_VALUE)
+            wfi_text_addc(t, '_');
+        else
+            print_place(p, x, t);
+    }
+}
+
+static void print_command(const wfi_plan *p, uint32_t q, wfi_text *t)
+{
+    const wfi_node *n = &p->graph.node[p->cmd_node[q]];
+    char type[128];
+    wfi_text_addf(t, "%4u  %-24s", q, p->cmd_impl[q]);
+    print_values(p, NULL, n->nout, n->out0, t);
+    wfi_text_addf(t, " = %s", wfi_op_table[n->op].name);
+    print_values(p, p->graph.in + n->in0, n->nin, 0, t);
+    wfi_text_addf(t, " : %s", wfi_type_text(p->graph.ids, p->graph.value[n->out0].type, type, sizeof type));
+}
+
+void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t prov), void *user, wfi_text *t)
+{
+    wfi_text_addf(t, "plan: %u commands, %zu nodes; arena %zu bytes, at most %zu are live at once", p->ncmd,
+                  p->graph.nnode, p->arena, p->bound);
+    if (p->bound)
+        wfi_text_addf(t, " (%.3f)", (double)p->arena / (double)p->bound);
+    wfi_text_addf(t, "; ran %llu times\n", (unsigned long long)p->runs);
+    for (uint32_t q = 0; q < p->ncmd; q++) {
+        const char *s = site ? site(user, p->graph.node[p->cmd_node[q]].prov) : NULL;
+        print_command(p, q, t);
+        if (s)
+            wfi_text_addf(t, "  # %s", s);
+        wfi_text_addc(t, '\n');
+    }
+    for (uint32_t i = 0; i < p->nout; i++) {
+        const wfi_storage *s = &p->storage[p->out[i].storage];
+        wfi_text_addf(t, "%s %u from %s.%u%s\n", p->out[i].assign ? "assign" : "result", p->out[i].id,
+                      place_name[s->place], s->id,
+                      s->place == WFI_PLACE_VAR && s->written ? ", in place" : "");
+    }
+}
