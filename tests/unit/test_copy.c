@@ -67,9 +67,10 @@ static int64_t patterns(wf_dtype t, unsigned char *x)
             }
         }
     }
-    static const double special[] = { 0, -0., INFINITY, -INFINITY, NAN, 255, 256, 127, 128, -128, -129, 65535, 65536,
-                                      448, 464, 465, 480, 57344, 61440, 65504, 65519.996, 65520, 0x1p31, 0x1p32, 0x1p63,
-                                      0x1p64, -0x1p31, -0x1p63, 0.5, 1.5, 2.5, -0.5, -1.5, 1e300, -1e300, 3.4e38 };
+    static const double special[] = { 0,       -0.,   INFINITY,  -INFINITY, NAN,    255,    256,    127,    128,
+                                      -128,    -129,  65535,     65536,     448,    464,    465,    480,    57344,
+                                      61440,   65504, 65519.996, 65520,     0x1p31, 0x1p32, 0x1p63, 0x1p64, -0x1p31,
+                                      -0x1p63, 0.5,   1.5,       2.5,       -0.5,   -1.5,   1e300,  -1e300, 3.4e38 };
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         wfi_dtype_store(t, x, n++, special[i]);
     for (int i = 0; i < 4000; i++) { /* any bits */
@@ -391,7 +392,8 @@ static void test_random_numbers(void **state)
         draw(tables[isa], WFI_RANDOM_UNIFORM, &y, 0, 1, 1);
         for (int i = 0; i < 100; i++) { /* word i % 4 of block i / 4, its upper 24 bits */
             uint32_t out[4];
-            tables[isa]->philox((uint32_t[]){ (uint32_t)i / 4, 0, 3, 77 }, (uint32_t[]){ 0x9abcdef0u, 0x12345678u }, out);
+            tables[isa]->philox((uint32_t[]){ (uint32_t)i / 4, 0, 3, 77 }, (uint32_t[]){ 0x9abcdef0u, 0x12345678u },
+                                out);
             assert_true(get(&y, i) == (double)(out[i % 4] >> 8) * 0x1p-24);
         }
         draw(tables[isa], WFI_RANDOM_NORMAL, &y, 0, 1, 1);
@@ -404,7 +406,8 @@ static void test_random_numbers(void **state)
         assert_true(fabs(far / N - 0.0027) < 0.0008);
         for (int i = 0; i < 64; i += 2) { /* Box and Muller */
             uint32_t out[4];
-            tables[isa]->philox((uint32_t[]){ (uint32_t)i / 4, 0, 3, 77 }, (uint32_t[]){ 0x9abcdef0u, 0x12345678u }, out);
+            tables[isa]->philox((uint32_t[]){ (uint32_t)i / 4, 0, 3, 77 }, (uint32_t[]){ 0x9abcdef0u, 0x12345678u },
+                                out);
             double r = sqrt(-2 * log((double)((out[i % 4] >> 8) + 1) * 0x1p-24));
             double t = 2 * acos(-1) * (double)(out[i % 4 + 1] >> 8) * 0x1p-24;
             assert_true(fabs(get(&y, i) - r * cos(t)) < 1e-6 && fabs(get(&y, i + 1) - r * sin(t)) < 1e-6);
@@ -418,9 +421,9 @@ int main(void)
     random_state = 20250807;
     printf("seed %llu\n", (unsigned long long)random_state);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_casts),         cmocka_unit_test(test_layouts),  cmocka_unit_test(test_repeats),
-        cmocka_unit_test(test_large),         cmocka_unit_test(test_declined), cmocka_unit_test(test_fill_pad),
-        cmocka_unit_test(test_concat),        cmocka_unit_test(test_iota),     cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_casts),         cmocka_unit_test(test_layouts),        cmocka_unit_test(test_repeats),
+        cmocka_unit_test(test_large),         cmocka_unit_test(test_declined),       cmocka_unit_test(test_fill_pad),
+        cmocka_unit_test(test_concat),        cmocka_unit_test(test_iota),           cmocka_unit_test(test_philox),
         cmocka_unit_test(test_random_places), cmocka_unit_test(test_random_numbers),
     };
     return cmocka_run_group_tests(tests, pools_up, pools_down);

@@ -131,8 +131,9 @@ static void test_lengths(void **state)
                     memset(y, 0xa5, sizeof y);
                     tables[isa]->fn[c.row][c.t](y, in[0], in[1], in[2], m, splat);
                     for (int64_t i = 0; i < m; i++) {
-                        double want = wrapped(ty, refs[c.row](in_value(&c, in, 0, i, splat), in_value(&c, in, 1, i, splat),
-                                                              in_value(&c, in, 2, i, splat)));
+                        double want =
+                            wrapped(ty, refs[c.row](in_value(&c, in, 0, i, splat), in_value(&c, in, 1, i, splat),
+                                                    in_value(&c, in, 2, i, splat)));
                         double is = got(ty, y + i * each);
                         if (!close_to(c.row, ty, is, want))
                             mismatch(&c, isa, i, is, want);
@@ -221,7 +222,8 @@ static void test_layouts(void **state)
                 continue;
             c.arity = tables[isa]->row[c.row].arity;
             wf_dims s = shape((int)random_below(7));
-            tensor x[3] = { { .at = NULL } }, y = tensor_new(out_type(c.row, c.t), s, (enum layout)random_below(LAYOUTS));
+            tensor x[3] = { { .at = NULL } },
+                   y = tensor_new(out_type(c.row, c.t), s, (enum layout)random_below(LAYOUTS));
             int64_t n = elements(&y.v);
             for (int k = 0; k < c.arity; k++) {
                 wf_dtype t = in_type(c.row, k, c.t);
@@ -319,44 +321,82 @@ static void test_values(void **state)
     (void)state;
     const double inf = INFINITY, nan_ = NAN, big = 9007199254740992.;
     const fact facts[] = {
-        { WFI_ROW_zmul, WF_F32, 0, inf, 0, 0 },          { WFI_ROW_zmul, WF_F64, 0, nan_, 0, 0 },
-        { WFI_ROW_zmul, WF_F32, nan_, 0, 0, nan_ },      { WFI_ROW_zdiv, WF_F32, 0, 0, 0, 0 },
-        { WFI_ROW_zdiv, WF_F64, 2, 0, 0, inf },          { WFI_ROW_gate, WF_F32, 3, 0, 0, 0 },
-        { WFI_ROW_gate, WF_F32, inf, -1, 0, 0 },         { WFI_ROW_gate, WF_F32, 3, nan_, 0, 3 },
-        { WFI_ROW_relu, WF_F32, nan_, 0, 0, nan_ },      { WFI_ROW_relu, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_sign, WF_F32, nan_, 0, 0, nan_ },      { WFI_ROW_sign, WF_F64, -0., 0, 0, -0. },
-        { WFI_ROW_maximum, WF_F32, nan_, 1, 0, nan_ },   { WFI_ROW_maximum, WF_F32, 1, nan_, 0, nan_ },
-        { WFI_ROW_minimum, WF_F64, nan_, 1, 0, nan_ },   { WFI_ROW_minimum, WF_F64, 1, nan_, 0, nan_ },
-        { WFI_ROW_maximum, WF_F32, -0., 0, 0, 0 },       { WFI_ROW_maximum, WF_F32, 0, -0., 0, 0 },
-        { WFI_ROW_minimum, WF_F32, -0., 0, 0, -0. },     { WFI_ROW_minimum, WF_F64, 0, -0., 0, -0. },
-        { WFI_ROW_clamp, WF_F32, nan_, 0, 1, nan_ },     { WFI_ROW_clamp, WF_F32, 5, 3, 1, 1 },
-        { WFI_ROW_eq, WF_F32, nan_, nan_, 0, 0 },        { WFI_ROW_ne, WF_F32, nan_, nan_, 0, 1 },
-        { WFI_ROW_lt, WF_F32, nan_, 1, 0, 0 },           { WFI_ROW_eq, WF_F32, 0, -0., 0, 1 },
-        { WFI_ROW_isnan, WF_BF16, nan_, 0, 0, 1 },       { WFI_ROW_isinf, WF_F16, -inf, 0, 0, 1 },
-        { WFI_ROW_isinf, WF_F32, nan_, 0, 0, 0 },        { WFI_ROW_isfinite, WF_F64, inf, 0, 0, 0 },
-        { WFI_ROW_isfinite, WF_F32, 3e38, 0, 0, 1 },     { WFI_ROW_round, WF_F32, 2.5, 0, 0, 2 },
-        { WFI_ROW_round, WF_F64, -0.5, 0, 0, -0. },      { WFI_ROW_ceil, WF_F32, -0.25, 0, 0, -0. },
-        { WFI_ROW_floor, WF_F64, -1.5, 0, 0, -2 },       { WFI_ROW_div, WF_I32, 7, 0, 0, 0 },
-        { WFI_ROW_div, WF_I32, -7, 2, 0, -3 },           { WFI_ROW_div, WF_I32, -0x1p31, -1, 0, -0x1p31 },
-        { WFI_ROW_div, WF_I64, big, 0, 0, 0 },           { WFI_ROW_div, WF_U8, 200, 0, 0, 0 },
-        { WFI_ROW_add, WF_I32, 0x1p31 - 1, 1, 0, -0x1p31 }, { WFI_ROW_mul, WF_I64, 0x1p62, 4, 0, 0 },
-        { WFI_ROW_add, WF_U8, 250, 10, 0, 4 },           { WFI_ROW_sub, WF_U8, 3, 5, 0, 254 },
-        { WFI_ROW_neg, WF_I32, -0x1p31, 0, 0, -0x1p31 }, { WFI_ROW_abs, WF_I32, -0x1p31, 0, 0, -0x1p31 },
-        { WFI_ROW_abs, WF_F32, -0., 0, 0, 0 },           { WFI_ROW_exp, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_exp, WF_F32, 1000, 0, 0, inf },        { WFI_ROW_log, WF_F32, 0, 0, 0, -inf },
-        { WFI_ROW_log, WF_F64, -1, 0, 0, nan_ },         { WFI_ROW_softplus, WF_F32, 1000, 0, 0, 1000 },
-        { WFI_ROW_softplus, WF_F64, -1000, 0, 0, 0 },    { WFI_ROW_tanh, WF_F32, -inf, 0, 0, -1 },
-        { WFI_ROW_sech2, WF_F64, -1e8, 0, 0, 0 },        { WFI_ROW_sigmoid, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_gelu, WF_F32, -inf, 0, 0, -0. },       { WFI_ROW_gelu, WF_F32, inf, 0, 0, inf },
-        { WFI_ROW_gelu_tanh, WF_F32, -inf, 0, 0, -0. },  { WFI_ROW_gelu_grad, WF_F64, inf, 0, 0, 1 },
-        { WFI_ROW_gelu_tanh_grad, WF_F32, -inf, 0, 0, 0 }, { WFI_ROW_pow, WF_F32, -2, 3, 0, -8 },
-        { WFI_ROW_pow, WF_F32, 0, 0, 0, 1 },             { WFI_ROW_pow, WF_F64, -2, 0.5, 0, nan_ },
-        { WFI_ROW_pow, WF_F64, -0., -3, 0, -inf },       { WFI_ROW_pow, WF_F32, nan_, 0, 0, 1 },
-        { WFI_ROW_exp, WF_F16, 12, 0, 0, inf },          { WFI_ROW_mul, WF_BF16, 0x1p127, 4, 0, inf },
-        { WFI_ROW_add, WF_BF16, 1, 0x1p-8, 0, 1 },       { WFI_ROW_add, WF_BF16, 1 + 0x1p-7, 0x1p-8, 0, 1 + 0x1p-6 },
-        { WFI_ROW_where, WF_F32, 0, nan_, 3, 3 },        { WFI_ROW_where, WF_I64, 1, -0x1p62, 3, -0x1p62 },
-        { WFI_ROW_logical_not, WF_BOOL, 1, 0, 0, 0 },    { WFI_ROW_logical_xor, WF_BOOL, 1, 1, 0, 0 },
-        { WFI_ROW_logical_or, WF_BOOL, 1, 1, 0, 1 },     { WFI_ROW_logical_and, WF_BOOL, 1, 0, 0, 0 },
+        { WFI_ROW_zmul, WF_F32, 0, inf, 0, 0 },
+        { WFI_ROW_zmul, WF_F64, 0, nan_, 0, 0 },
+        { WFI_ROW_zmul, WF_F32, nan_, 0, 0, nan_ },
+        { WFI_ROW_zdiv, WF_F32, 0, 0, 0, 0 },
+        { WFI_ROW_zdiv, WF_F64, 2, 0, 0, inf },
+        { WFI_ROW_gate, WF_F32, 3, 0, 0, 0 },
+        { WFI_ROW_gate, WF_F32, inf, -1, 0, 0 },
+        { WFI_ROW_gate, WF_F32, 3, nan_, 0, 3 },
+        { WFI_ROW_relu, WF_F32, nan_, 0, 0, nan_ },
+        { WFI_ROW_relu, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROW_sign, WF_F32, nan_, 0, 0, nan_ },
+        { WFI_ROW_sign, WF_F64, -0., 0, 0, -0. },
+        { WFI_ROW_maximum, WF_F32, nan_, 1, 0, nan_ },
+        { WFI_ROW_maximum, WF_F32, 1, nan_, 0, nan_ },
+        { WFI_ROW_minimum, WF_F64, nan_, 1, 0, nan_ },
+        { WFI_ROW_minimum, WF_F64, 1, nan_, 0, nan_ },
+        { WFI_ROW_maximum, WF_F32, -0., 0, 0, 0 },
+        { WFI_ROW_maximum, WF_F32, 0, -0., 0, 0 },
+        { WFI_ROW_minimum, WF_F32, -0., 0, 0, -0. },
+        { WFI_ROW_minimum, WF_F64, 0, -0., 0, -0. },
+        { WFI_ROW_clamp, WF_F32, nan_, 0, 1, nan_ },
+        { WFI_ROW_clamp, WF_F32, 5, 3, 1, 1 },
+        { WFI_ROW_eq, WF_F32, nan_, nan_, 0, 0 },
+        { WFI_ROW_ne, WF_F32, nan_, nan_, 0, 1 },
+        { WFI_ROW_lt, WF_F32, nan_, 1, 0, 0 },
+        { WFI_ROW_eq, WF_F32, 0, -0., 0, 1 },
+        { WFI_ROW_isnan, WF_BF16, nan_, 0, 0, 1 },
+        { WFI_ROW_isinf, WF_F16, -inf, 0, 0, 1 },
+        { WFI_ROW_isinf, WF_F32, nan_, 0, 0, 0 },
+        { WFI_ROW_isfinite, WF_F64, inf, 0, 0, 0 },
+        { WFI_ROW_isfinite, WF_F32, 3e38, 0, 0, 1 },
+        { WFI_ROW_round, WF_F32, 2.5, 0, 0, 2 },
+        { WFI_ROW_round, WF_F64, -0.5, 0, 0, -0. },
+        { WFI_ROW_ceil, WF_F32, -0.25, 0, 0, -0. },
+        { WFI_ROW_floor, WF_F64, -1.5, 0, 0, -2 },
+        { WFI_ROW_div, WF_I32, 7, 0, 0, 0 },
+        { WFI_ROW_div, WF_I32, -7, 2, 0, -3 },
+        { WFI_ROW_div, WF_I32, -0x1p31, -1, 0, -0x1p31 },
+        { WFI_ROW_div, WF_I64, big, 0, 0, 0 },
+        { WFI_ROW_div, WF_U8, 200, 0, 0, 0 },
+        { WFI_ROW_add, WF_I32, 0x1p31 - 1, 1, 0, -0x1p31 },
+        { WFI_ROW_mul, WF_I64, 0x1p62, 4, 0, 0 },
+        { WFI_ROW_add, WF_U8, 250, 10, 0, 4 },
+        { WFI_ROW_sub, WF_U8, 3, 5, 0, 254 },
+        { WFI_ROW_neg, WF_I32, -0x1p31, 0, 0, -0x1p31 },
+        { WFI_ROW_abs, WF_I32, -0x1p31, 0, 0, -0x1p31 },
+        { WFI_ROW_abs, WF_F32, -0., 0, 0, 0 },
+        { WFI_ROW_exp, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROW_exp, WF_F32, 1000, 0, 0, inf },
+        { WFI_ROW_log, WF_F32, 0, 0, 0, -inf },
+        { WFI_ROW_log, WF_F64, -1, 0, 0, nan_ },
+        { WFI_ROW_softplus, WF_F32, 1000, 0, 0, 1000 },
+        { WFI_ROW_softplus, WF_F64, -1000, 0, 0, 0 },
+        { WFI_ROW_tanh, WF_F32, -inf, 0, 0, -1 },
+        { WFI_ROW_sech2, WF_F64, -1e8, 0, 0, 0 },
+        { WFI_ROW_sigmoid, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROW_gelu, WF_F32, -inf, 0, 0, -0. },
+        { WFI_ROW_gelu, WF_F32, inf, 0, 0, inf },
+        { WFI_ROW_gelu_tanh, WF_F32, -inf, 0, 0, -0. },
+        { WFI_ROW_gelu_grad, WF_F64, inf, 0, 0, 1 },
+        { WFI_ROW_gelu_tanh_grad, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROW_pow, WF_F32, -2, 3, 0, -8 },
+        { WFI_ROW_pow, WF_F32, 0, 0, 0, 1 },
+        { WFI_ROW_pow, WF_F64, -2, 0.5, 0, nan_ },
+        { WFI_ROW_pow, WF_F64, -0., -3, 0, -inf },
+        { WFI_ROW_pow, WF_F32, nan_, 0, 0, 1 },
+        { WFI_ROW_exp, WF_F16, 12, 0, 0, inf },
+        { WFI_ROW_mul, WF_BF16, 0x1p127, 4, 0, inf },
+        { WFI_ROW_add, WF_BF16, 1, 0x1p-8, 0, 1 },
+        { WFI_ROW_add, WF_BF16, 1 + 0x1p-7, 0x1p-8, 0, 1 + 0x1p-6 },
+        { WFI_ROW_where, WF_F32, 0, nan_, 3, 3 },
+        { WFI_ROW_where, WF_I64, 1, -0x1p62, 3, -0x1p62 },
+        { WFI_ROW_logical_not, WF_BOOL, 1, 0, 0, 0 },
+        { WFI_ROW_logical_xor, WF_BOOL, 1, 1, 0, 0 },
+        { WFI_ROW_logical_or, WF_BOOL, 1, 1, 0, 1 },
+        { WFI_ROW_logical_and, WF_BOOL, 1, 0, 0, 0 },
     };
     for (size_t f = 0; f < sizeof facts / sizeof *facts; f++) {
         for (int isa = 0; isa < ISAS && has_isa(isa); isa++) {
@@ -401,8 +441,8 @@ int main(void)
     random_state = 20250808;
     printf("seed %llu\n", (unsigned long long)random_state);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_lengths), cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_layouts), cmocka_unit_test(test_threads), cmocka_unit_test(test_streaming),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_lengths), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_layouts),  cmocka_unit_test(test_threads), cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_declined),
     };
     return cmocka_run_group_tests(tests, pools_up, pools_down);
