@@ -15,8 +15,8 @@ static const wfi_ew_kernels *const tables[ISAS] = ISA_TABLES(wfi_ew);
     }
 #include "ew_ref.inc"
 #undef WFI_EW_REF
-static double (*const refs[WFI_ROW_COUNT])(double, double, double) = {
-#define WFI_EW_REF(name, arity, ...) [WFI_ROW_##name] = ref_##name,
+static double (*const refs[WFI_ROWOF_COUNT])(double, double, double) = {
+#define WFI_EW_REF(name, arity, ...) [WFI_ROWOF_##name] = ref_##name,
 #include "ew_ref.inc"
 #undef WFI_EW_REF
 };
@@ -39,14 +39,14 @@ static double sample(int row, int k, wf_dtype t)
     double v = (double)(random_below(97) - 48) / 16;
     if (t == WF_BOOL)
         return (double)random_below(2);
-    if (row == WFI_ROW_log || row == WFI_ROW_sqrt || row == WFI_ROW_rsqrt || row == WFI_ROW_log1p ||
-        row == WFI_ROW_reciprocal || (row == WFI_ROW_pow && k == 0) || (row == WFI_ROW_div && k == 1) ||
-        (row == WFI_ROW_zdiv && k == 1))
+    if (row == WFI_ROWOF_log || row == WFI_ROWOF_sqrt || row == WFI_ROWOF_rsqrt || row == WFI_ROWOF_log1p ||
+        row == WFI_ROWOF_reciprocal || (row == WFI_ROWOF_pow && k == 0) || (row == WFI_ROWOF_div && k == 1) ||
+        (row == WFI_ROWOF_zdiv && k == 1))
         v = fabs(v) + 0.5;
     if (t == WF_I64 || t == WF_I32)
-        return (double)(row == WFI_ROW_div && k == 1 ? 1 + random_below(9) : random_below(201) - 100);
+        return (double)(row == WFI_ROWOF_div && k == 1 ? 1 + random_below(9) : random_below(201) - 100);
     if (t == WF_U8)
-        return (double)(row == WFI_ROW_div && k == 1 ? 1 + random_below(9) : random_below(12));
+        return (double)(row == WFI_ROWOF_div && k == 1 ? 1 + random_below(9) : random_below(12));
     return v;
 }
 
@@ -61,7 +61,7 @@ static bool close_to(int row, wf_dtype t, double got_value, double want)
     if (isnan(want) || isinf(want) || wf_dtype_bytes(t) == 1 || t == WF_I32 || t == WF_I64)
         return same(got_value, want) || (want == 0 && got_value == 0);
     double eps = t == WF_F64 ? 0x1p-53 : t == WF_F32 ? 0x1p-24 : t == WF_BF16 ? 0x1p-8 : 0x1p-11;
-    double slack = row >= WFI_ROW_gelu && row <= WFI_ROW_gelu_tanh_grad ? 8 * eps : t == WF_F16 ? 0x1p-24 : 0;
+    double slack = row >= WFI_ROWOF_gelu && row <= WFI_ROWOF_gelu_tanh_grad ? 8 * eps : t == WF_F16 ? 0x1p-24 : 0;
     return fabs(got_value - want) <= (t == WF_F64 || t == WF_F32 ? 12 : 1.01) * eps * fabs(want) + slack;
 }
 
@@ -90,7 +90,7 @@ static void mismatch(const call *c, int isa, int64_t i, double is, double want)
 }
 
 #define EVERY_ROW(c)                                                                                                   \
-    for (int row_ = 0; row_ < WFI_ROW_COUNT; row_++)                                                                   \
+    for (int row_ = 0; row_ < WFI_ROWOF_COUNT; row_++)                                                                   \
         for (int t_ = 0; t_ < TYPES; t_++)                                                                             \
             if (tables[0]->fn[row_][types[t_]])                                                                        \
                 for (call c = { .row = row_, .arity = tables[0]->row[row_].arity, .t = types[t_] }; c.t; c.t = 0)
@@ -212,7 +212,7 @@ static tensor operand(wf_dtype t, wf_dims s, enum layout l, unsigned mask)
 static void test_layouts(void **state)
 {
     (void)state;
-    const int rows_tried[] = { WFI_ROW_add, WFI_ROW_relu, WFI_ROW_lt, WFI_ROW_where, WFI_ROW_clamp, WFI_ROW_exp };
+    const int rows_tried[] = { WFI_ROWOF_add, WFI_ROWOF_relu, WFI_ROWOF_lt, WFI_ROWOF_where, WFI_ROWOF_clamp, WFI_ROWOF_exp };
     const wf_dtype kinds[] = { WF_F32, WF_BF16, WF_F64, WF_U8 };
     const unsigned masks[] = { 0, 1, 2, 5, 8, 15, 6 };
     for (int isa = 0; isa < ISAS && has_isa(isa); isa++) {
@@ -264,7 +264,7 @@ static void test_threads(void **state)
                     set(&a, i, (double)(i % 1013) * 0.01 - 5);
                 for (int64_t i = 0; i < sizes[s][1]; i++)
                     set(&b, i * sizes[s][2], (double)i);
-                call c = { WFI_ROW_mul, 2, WF_F32, { a.v, b.v }, y.v };
+                call c = { WFI_ROWOF_mul, 2, WF_F32, { a.v, b.v }, y.v };
                 for (int t = 1; t <= 3; t++) {
                     memset(y.at, 0, (size_t)n * 4);
                     run_row(tables[isa], &c, y.at, (void *[]){ a.at, b.at, NULL }, t);
@@ -293,7 +293,7 @@ static void test_streaming(void **state)
     }
     for (int isa = 0; isa < ISAS && has_isa(isa); isa++) {
         wfi_view v = { WF_F32, 1, { N }, { 1 } };
-        call c = { WFI_ROW_add, 2, WF_F32, { v, v }, v };
+        call c = { WFI_ROWOF_add, 2, WF_F32, { v, v }, v };
         y[N] = -1;
         run_row(tables[isa], &c, y, (void *[]){ a, b, NULL }, 1 + isa);
         for (int i = 0; i < N; i++)
@@ -321,82 +321,82 @@ static void test_values(void **state)
     (void)state;
     const double inf = INFINITY, nan_ = NAN, big = 9007199254740992.;
     const fact facts[] = {
-        { WFI_ROW_zmul, WF_F32, 0, inf, 0, 0 },
-        { WFI_ROW_zmul, WF_F64, 0, nan_, 0, 0 },
-        { WFI_ROW_zmul, WF_F32, nan_, 0, 0, nan_ },
-        { WFI_ROW_zdiv, WF_F32, 0, 0, 0, 0 },
-        { WFI_ROW_zdiv, WF_F64, 2, 0, 0, inf },
-        { WFI_ROW_gate, WF_F32, 3, 0, 0, 0 },
-        { WFI_ROW_gate, WF_F32, inf, -1, 0, 0 },
-        { WFI_ROW_gate, WF_F32, 3, nan_, 0, 3 },
-        { WFI_ROW_relu, WF_F32, nan_, 0, 0, nan_ },
-        { WFI_ROW_relu, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_sign, WF_F32, nan_, 0, 0, nan_ },
-        { WFI_ROW_sign, WF_F64, -0., 0, 0, -0. },
-        { WFI_ROW_maximum, WF_F32, nan_, 1, 0, nan_ },
-        { WFI_ROW_maximum, WF_F32, 1, nan_, 0, nan_ },
-        { WFI_ROW_minimum, WF_F64, nan_, 1, 0, nan_ },
-        { WFI_ROW_minimum, WF_F64, 1, nan_, 0, nan_ },
-        { WFI_ROW_maximum, WF_F32, -0., 0, 0, 0 },
-        { WFI_ROW_maximum, WF_F32, 0, -0., 0, 0 },
-        { WFI_ROW_minimum, WF_F32, -0., 0, 0, -0. },
-        { WFI_ROW_minimum, WF_F64, 0, -0., 0, -0. },
-        { WFI_ROW_clamp, WF_F32, nan_, 0, 1, nan_ },
-        { WFI_ROW_clamp, WF_F32, 5, 3, 1, 1 },
-        { WFI_ROW_eq, WF_F32, nan_, nan_, 0, 0 },
-        { WFI_ROW_ne, WF_F32, nan_, nan_, 0, 1 },
-        { WFI_ROW_lt, WF_F32, nan_, 1, 0, 0 },
-        { WFI_ROW_eq, WF_F32, 0, -0., 0, 1 },
-        { WFI_ROW_isnan, WF_BF16, nan_, 0, 0, 1 },
-        { WFI_ROW_isinf, WF_F16, -inf, 0, 0, 1 },
-        { WFI_ROW_isinf, WF_F32, nan_, 0, 0, 0 },
-        { WFI_ROW_isfinite, WF_F64, inf, 0, 0, 0 },
-        { WFI_ROW_isfinite, WF_F32, 3e38, 0, 0, 1 },
-        { WFI_ROW_round, WF_F32, 2.5, 0, 0, 2 },
-        { WFI_ROW_round, WF_F64, -0.5, 0, 0, -0. },
-        { WFI_ROW_ceil, WF_F32, -0.25, 0, 0, -0. },
-        { WFI_ROW_floor, WF_F64, -1.5, 0, 0, -2 },
-        { WFI_ROW_div, WF_I32, 7, 0, 0, 0 },
-        { WFI_ROW_div, WF_I32, -7, 2, 0, -3 },
-        { WFI_ROW_div, WF_I32, -0x1p31, -1, 0, -0x1p31 },
-        { WFI_ROW_div, WF_I64, big, 0, 0, 0 },
-        { WFI_ROW_div, WF_U8, 200, 0, 0, 0 },
-        { WFI_ROW_add, WF_I32, 0x1p31 - 1, 1, 0, -0x1p31 },
-        { WFI_ROW_mul, WF_I64, 0x1p62, 4, 0, 0 },
-        { WFI_ROW_add, WF_U8, 250, 10, 0, 4 },
-        { WFI_ROW_sub, WF_U8, 3, 5, 0, 254 },
-        { WFI_ROW_neg, WF_I32, -0x1p31, 0, 0, -0x1p31 },
-        { WFI_ROW_abs, WF_I32, -0x1p31, 0, 0, -0x1p31 },
-        { WFI_ROW_abs, WF_F32, -0., 0, 0, 0 },
-        { WFI_ROW_exp, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_exp, WF_F32, 1000, 0, 0, inf },
-        { WFI_ROW_log, WF_F32, 0, 0, 0, -inf },
-        { WFI_ROW_log, WF_F64, -1, 0, 0, nan_ },
-        { WFI_ROW_softplus, WF_F32, 1000, 0, 0, 1000 },
-        { WFI_ROW_softplus, WF_F64, -1000, 0, 0, 0 },
-        { WFI_ROW_tanh, WF_F32, -inf, 0, 0, -1 },
-        { WFI_ROW_sech2, WF_F64, -1e8, 0, 0, 0 },
-        { WFI_ROW_sigmoid, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_gelu, WF_F32, -inf, 0, 0, -0. },
-        { WFI_ROW_gelu, WF_F32, inf, 0, 0, inf },
-        { WFI_ROW_gelu_tanh, WF_F32, -inf, 0, 0, -0. },
-        { WFI_ROW_gelu_grad, WF_F64, inf, 0, 0, 1 },
-        { WFI_ROW_gelu_tanh_grad, WF_F32, -inf, 0, 0, 0 },
-        { WFI_ROW_pow, WF_F32, -2, 3, 0, -8 },
-        { WFI_ROW_pow, WF_F32, 0, 0, 0, 1 },
-        { WFI_ROW_pow, WF_F64, -2, 0.5, 0, nan_ },
-        { WFI_ROW_pow, WF_F64, -0., -3, 0, -inf },
-        { WFI_ROW_pow, WF_F32, nan_, 0, 0, 1 },
-        { WFI_ROW_exp, WF_F16, 12, 0, 0, inf },
-        { WFI_ROW_mul, WF_BF16, 0x1p127, 4, 0, inf },
-        { WFI_ROW_add, WF_BF16, 1, 0x1p-8, 0, 1 },
-        { WFI_ROW_add, WF_BF16, 1 + 0x1p-7, 0x1p-8, 0, 1 + 0x1p-6 },
-        { WFI_ROW_where, WF_F32, 0, nan_, 3, 3 },
-        { WFI_ROW_where, WF_I64, 1, -0x1p62, 3, -0x1p62 },
-        { WFI_ROW_logical_not, WF_BOOL, 1, 0, 0, 0 },
-        { WFI_ROW_logical_xor, WF_BOOL, 1, 1, 0, 0 },
-        { WFI_ROW_logical_or, WF_BOOL, 1, 1, 0, 1 },
-        { WFI_ROW_logical_and, WF_BOOL, 1, 0, 0, 0 },
+        { WFI_ROWOF_zmul, WF_F32, 0, inf, 0, 0 },
+        { WFI_ROWOF_zmul, WF_F64, 0, nan_, 0, 0 },
+        { WFI_ROWOF_zmul, WF_F32, nan_, 0, 0, nan_ },
+        { WFI_ROWOF_zdiv, WF_F32, 0, 0, 0, 0 },
+        { WFI_ROWOF_zdiv, WF_F64, 2, 0, 0, inf },
+        { WFI_ROWOF_gate, WF_F32, 3, 0, 0, 0 },
+        { WFI_ROWOF_gate, WF_F32, inf, -1, 0, 0 },
+        { WFI_ROWOF_gate, WF_F32, 3, nan_, 0, 3 },
+        { WFI_ROWOF_relu, WF_F32, nan_, 0, 0, nan_ },
+        { WFI_ROWOF_relu, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROWOF_sign, WF_F32, nan_, 0, 0, nan_ },
+        { WFI_ROWOF_sign, WF_F64, -0., 0, 0, -0. },
+        { WFI_ROWOF_maximum, WF_F32, nan_, 1, 0, nan_ },
+        { WFI_ROWOF_maximum, WF_F32, 1, nan_, 0, nan_ },
+        { WFI_ROWOF_minimum, WF_F64, nan_, 1, 0, nan_ },
+        { WFI_ROWOF_minimum, WF_F64, 1, nan_, 0, nan_ },
+        { WFI_ROWOF_maximum, WF_F32, -0., 0, 0, 0 },
+        { WFI_ROWOF_maximum, WF_F32, 0, -0., 0, 0 },
+        { WFI_ROWOF_minimum, WF_F32, -0., 0, 0, -0. },
+        { WFI_ROWOF_minimum, WF_F64, 0, -0., 0, -0. },
+        { WFI_ROWOF_clamp, WF_F32, nan_, 0, 1, nan_ },
+        { WFI_ROWOF_clamp, WF_F32, 5, 3, 1, 1 },
+        { WFI_ROWOF_eq, WF_F32, nan_, nan_, 0, 0 },
+        { WFI_ROWOF_ne, WF_F32, nan_, nan_, 0, 1 },
+        { WFI_ROWOF_lt, WF_F32, nan_, 1, 0, 0 },
+        { WFI_ROWOF_eq, WF_F32, 0, -0., 0, 1 },
+        { WFI_ROWOF_isnan, WF_BF16, nan_, 0, 0, 1 },
+        { WFI_ROWOF_isinf, WF_F16, -inf, 0, 0, 1 },
+        { WFI_ROWOF_isinf, WF_F32, nan_, 0, 0, 0 },
+        { WFI_ROWOF_isfinite, WF_F64, inf, 0, 0, 0 },
+        { WFI_ROWOF_isfinite, WF_F32, 3e38, 0, 0, 1 },
+        { WFI_ROWOF_round, WF_F32, 2.5, 0, 0, 2 },
+        { WFI_ROWOF_round, WF_F64, -0.5, 0, 0, -0. },
+        { WFI_ROWOF_ceil, WF_F32, -0.25, 0, 0, -0. },
+        { WFI_ROWOF_floor, WF_F64, -1.5, 0, 0, -2 },
+        { WFI_ROWOF_div, WF_I32, 7, 0, 0, 0 },
+        { WFI_ROWOF_div, WF_I32, -7, 2, 0, -3 },
+        { WFI_ROWOF_div, WF_I32, -0x1p31, -1, 0, -0x1p31 },
+        { WFI_ROWOF_div, WF_I64, big, 0, 0, 0 },
+        { WFI_ROWOF_div, WF_U8, 200, 0, 0, 0 },
+        { WFI_ROWOF_add, WF_I32, 0x1p31 - 1, 1, 0, -0x1p31 },
+        { WFI_ROWOF_mul, WF_I64, 0x1p62, 4, 0, 0 },
+        { WFI_ROWOF_add, WF_U8, 250, 10, 0, 4 },
+        { WFI_ROWOF_sub, WF_U8, 3, 5, 0, 254 },
+        { WFI_ROWOF_neg, WF_I32, -0x1p31, 0, 0, -0x1p31 },
+        { WFI_ROWOF_abs, WF_I32, -0x1p31, 0, 0, -0x1p31 },
+        { WFI_ROWOF_abs, WF_F32, -0., 0, 0, 0 },
+        { WFI_ROWOF_exp, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROWOF_exp, WF_F32, 1000, 0, 0, inf },
+        { WFI_ROWOF_log, WF_F32, 0, 0, 0, -inf },
+        { WFI_ROWOF_log, WF_F64, -1, 0, 0, nan_ },
+        { WFI_ROWOF_softplus, WF_F32, 1000, 0, 0, 1000 },
+        { WFI_ROWOF_softplus, WF_F64, -1000, 0, 0, 0 },
+        { WFI_ROWOF_tanh, WF_F32, -inf, 0, 0, -1 },
+        { WFI_ROWOF_sech2, WF_F64, -1e8, 0, 0, 0 },
+        { WFI_ROWOF_sigmoid, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROWOF_gelu, WF_F32, -inf, 0, 0, -0. },
+        { WFI_ROWOF_gelu, WF_F32, inf, 0, 0, inf },
+        { WFI_ROWOF_gelu_tanh, WF_F32, -inf, 0, 0, -0. },
+        { WFI_ROWOF_gelu_grad, WF_F64, inf, 0, 0, 1 },
+        { WFI_ROWOF_gelu_tanh_grad, WF_F32, -inf, 0, 0, 0 },
+        { WFI_ROWOF_pow, WF_F32, -2, 3, 0, -8 },
+        { WFI_ROWOF_pow, WF_F32, 0, 0, 0, 1 },
+        { WFI_ROWOF_pow, WF_F64, -2, 0.5, 0, nan_ },
+        { WFI_ROWOF_pow, WF_F64, -0., -3, 0, -inf },
+        { WFI_ROWOF_pow, WF_F32, nan_, 0, 0, 1 },
+        { WFI_ROWOF_exp, WF_F16, 12, 0, 0, inf },
+        { WFI_ROWOF_mul, WF_BF16, 0x1p127, 4, 0, inf },
+        { WFI_ROWOF_add, WF_BF16, 1, 0x1p-8, 0, 1 },
+        { WFI_ROWOF_add, WF_BF16, 1 + 0x1p-7, 0x1p-8, 0, 1 + 0x1p-6 },
+        { WFI_ROWOF_where, WF_F32, 0, nan_, 3, 3 },
+        { WFI_ROWOF_where, WF_I64, 1, -0x1p62, 3, -0x1p62 },
+        { WFI_ROWOF_logical_not, WF_BOOL, 1, 0, 0, 0 },
+        { WFI_ROWOF_logical_xor, WF_BOOL, 1, 1, 0, 0 },
+        { WFI_ROWOF_logical_or, WF_BOOL, 1, 1, 0, 1 },
+        { WFI_ROWOF_logical_and, WF_BOOL, 1, 0, 0, 0 },
     };
     for (size_t f = 0; f < sizeof facts / sizeof *facts; f++) {
         for (int isa = 0; isa < ISAS && has_isa(isa); isa++) {
@@ -426,14 +426,14 @@ static void test_declined(void **state)
     wfi_view a = { WF_F32, 1, { 4 }, { 1 } }, b = { WF_F32, 1, { 5 }, { 1 } }, i = { WF_I32, 1, { 4 }, { 1 } }, z = a;
     z.stride[0] = 0;
     const wfi_ew_kernels *k = tables[0];
-    assert_non_null(k->prepare(WFI_ROW_add, &a, (wfi_view[]){ a, b }, &p, &scratch));
-    assert_non_null(k->prepare(WFI_ROW_add, &a, (wfi_view[]){ a, i }, &p, &scratch));
-    assert_non_null(k->prepare(WFI_ROW_add, &z, (wfi_view[]){ a, a }, &p, &scratch));
-    assert_non_null(k->prepare(WFI_ROW_exp, &i, (wfi_view[]){ i }, &p, &scratch));
-    assert_non_null(k->prepare(WFI_ROW_lt, &a, (wfi_view[]){ a, a }, &p, &scratch));
-    assert_non_null(k->prepare(WFI_ROW_where, &a, (wfi_view[]){ a, a, a }, &p, &scratch));
+    assert_non_null(k->prepare(WFI_ROWOF_add, &a, (wfi_view[]){ a, b }, &p, &scratch));
+    assert_non_null(k->prepare(WFI_ROWOF_add, &a, (wfi_view[]){ a, i }, &p, &scratch));
+    assert_non_null(k->prepare(WFI_ROWOF_add, &z, (wfi_view[]){ a, a }, &p, &scratch));
+    assert_non_null(k->prepare(WFI_ROWOF_exp, &i, (wfi_view[]){ i }, &p, &scratch));
+    assert_non_null(k->prepare(WFI_ROWOF_lt, &a, (wfi_view[]){ a, a }, &p, &scratch));
+    assert_non_null(k->prepare(WFI_ROWOF_where, &a, (wfi_view[]){ a, a, a }, &p, &scratch));
     assert_non_null(k->prepare(-1, &a, (wfi_view[]){ a, a }, &p, &scratch));
-    assert_null(k->prepare(WFI_ROW_add, &a, (wfi_view[]){ z, z }, &p, &scratch));
+    assert_null(k->prepare(WFI_ROWOF_add, &a, (wfi_view[]){ z, z }, &p, &scratch));
 }
 
 int main(void)

@@ -30,21 +30,21 @@ typedef struct function {
     double ulp32, ulp64, tiny;
 } function;
 static const function functions[] = {
-    { "exp", WFI_ROW_exp, expl, 1.2, 1.0, 1 },
-    { "expm1", WFI_ROW_expm1, expm1l, 1.9, 2.0, 1 },
-    { "log", WFI_ROW_log, logl, 0.9, 1.0, 1 },
-    { "log1p", WFI_ROW_log1p, log1pl, 2.5, 2.5, 1 },
-    { "tanh", WFI_ROW_tanh, tanhl, 5.2, 3.0, 1 },
-    { "sech2", WFI_ROW_sech2, w_sech2, 3.7, 4.0, 3 },
-    { "sigmoid", WFI_ROW_sigmoid, w_sigmoid, 2.5, 2.5, 1 },
-    { "softplus", WFI_ROW_softplus, w_softplus, 3.0, 3.0, 1 },
-    { "erf", WFI_ROW_erf, erfl, 5.6, 2.0, 1 },
-    { "sin", WFI_ROW_sin, sinl, 1.6, 2.8, 1 },
-    { "cos", WFI_ROW_cos, cosl, 1.6, 2.8, 1 },
-    { "sqrt", WFI_ROW_sqrt, sqrtl, 0.5, 0.501, 1 },
-    { "floor", WFI_ROW_floor, floorl, 0, 0, 0 },
-    { "ceil", WFI_ROW_ceil, ceill, 0, 0, 0 },
-    { "round", WFI_ROW_round, nearbyintl, 0, 0, 0 },
+    { "exp", WFI_ROWOF_exp, expl, 1.2, 1.0, 1 },
+    { "expm1", WFI_ROWOF_expm1, expm1l, 1.9, 2.0, 1 },
+    { "log", WFI_ROWOF_log, logl, 0.9, 1.0, 1 },
+    { "log1p", WFI_ROWOF_log1p, log1pl, 2.5, 2.5, 1 },
+    { "tanh", WFI_ROWOF_tanh, tanhl, 5.2, 3.0, 1 },
+    { "sech2", WFI_ROWOF_sech2, w_sech2, 3.7, 4.0, 3 },
+    { "sigmoid", WFI_ROWOF_sigmoid, w_sigmoid, 2.5, 2.5, 1 },
+    { "softplus", WFI_ROWOF_softplus, w_softplus, 3.0, 3.0, 1 },
+    { "erf", WFI_ROWOF_erf, erfl, 5.6, 2.0, 1 },
+    { "sin", WFI_ROWOF_sin, sinl, 1.6, 2.8, 1 },
+    { "cos", WFI_ROWOF_cos, cosl, 1.6, 2.8, 1 },
+    { "sqrt", WFI_ROWOF_sqrt, sqrtl, 0.5, 0.501, 1 },
+    { "floor", WFI_ROWOF_floor, floorl, 0, 0, 0 },
+    { "ceil", WFI_ROWOF_ceil, ceill, 0, 0, 0 },
+    { "round", WFI_ROWOF_round, nearbyintl, 0, 0, 0 },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions, BATCH = 512 };
 
@@ -163,8 +163,8 @@ static void test_pow(void **state)
                 y[i] = (float)dy[i];
                 dx[i] = i % 4 ? fabs(dx[i]) : dx[i];
             }
-            tables[isa]->fn[WFI_ROW_pow][WF_F32](z, x, y, NULL, BATCH, 0);
-            tables[isa]->fn[WFI_ROW_pow][WF_F64](dz, dx, dy, NULL, BATCH, 0);
+            tables[isa]->fn[WFI_ROWOF_pow][WF_F32](z, x, y, NULL, BATCH, 0);
+            tables[isa]->fn[WFI_ROWOF_pow][WF_F64](dz, dx, dy, NULL, BATCH, 0);
             for (int i = 0; i < BATCH; i++) {
                 double u = ulps((wide)z[i], powl((wide)x[i], (wide)y[i]), 24, -126, (wide)FLT_MAX);
                 if (u < 0 || u > 0.51)
@@ -190,8 +190,8 @@ static void test_pow_ends(void **state)
             for (int j = 0; j < N; j++) {
                 double z;
                 float s, a = (float)v[i], b = (float)v[j];
-                tables[isa]->fn[WFI_ROW_pow][WF_F64](&z, v + i, v + j, NULL, 1, 0);
-                tables[isa]->fn[WFI_ROW_pow][WF_F32](&s, &a, &b, NULL, 1, 0);
+                tables[isa]->fn[WFI_ROWOF_pow][WF_F64](&z, v + i, v + j, NULL, 1, 0);
+                tables[isa]->fn[WFI_ROWOF_pow][WF_F32](&s, &a, &b, NULL, 1, 0);
                 double want = pow(v[i], v[j]), want32 = (double)(float)pow((double)a, (double)b);
                 if (!same(z, want) && !(fabs(z - want) <= 2e-16 * fabs(want)))
                     fail_msg("pow(%g, %g) f64 is %g, not %g", v[i], v[j], z, want);
@@ -215,10 +215,10 @@ static void test_gelu(void **state)
             const struct {
                 int row;
                 wide y;
-            } g[] = { { WFI_ROW_gelu, v * cdf },
-                      { WFI_ROW_gelu_grad, cdf + v * phi },
-                      { WFI_ROW_gelu_tanh, v * s },
-                      { WFI_ROW_gelu_tanh_grad, s + v * w_sech2(t) / 2 * k * ct } };
+            } g[] = { { WFI_ROWOF_gelu, v * cdf },
+                      { WFI_ROWOF_gelu_grad, cdf + v * phi },
+                      { WFI_ROWOF_gelu_tanh, v * s },
+                      { WFI_ROWOF_gelu_tanh_grad, s + v * w_sech2(t) / 2 * k * ct } };
             for (int i = 0; i < 4; i++) {
                 float x = (float)v, y;
                 double z;

@@ -5,7 +5,7 @@
 #include "kernel/ew/stream.h"
 #include "kernel/isa.h"
 
-extern wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROW_COUNT][WF_DTYPE_COUNT];
+extern wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROWOF_COUNT][WF_DTYPE_COUNT];
 
 enum {
     TILE = 256,        /* elements that are gathered at a time */
@@ -15,7 +15,7 @@ enum {
     STREAM_TILE = 4096 /* bytes between a function and streaming stores */
 };
 
-static const wfi_ew_about rows[WFI_ROW_COUNT] = {
+static const wfi_ew_about rows[WFI_ROWOF_COUNT] = {
 #define FLOAT                                    0
 #define NUM                                      0
 #define BOOL                                     0
@@ -30,7 +30,7 @@ static const wfi_ew_about rows[WFI_ROW_COUNT] = {
 
 static const char *check(int row, const wfi_view *y, const wfi_view *in)
 {
-    if ((unsigned)row >= WFI_ROW_COUNT)
+    if ((unsigned)row >= WFI_ROWOF_COUNT)
         return "no such row";
     wf_dtype t = in[rows[row].arity - 1].dtype;
     if ((unsigned)t >= WF_DTYPE_COUNT || !WFI_K(wfi_ew_fns)[row][t])
@@ -74,7 +74,7 @@ static void classify(wfi_ew *p)
 /* Rows that compute for longer than their stores take: those overlap by themselves. */
 static bool heavy(int row)
 {
-    return row >= WFI_ROW_exp && row <= WFI_ROW_cos && row != WFI_ROW_relu && row != WFI_ROW_step;
+    return row >= WFI_ROWOF_exp && row <= WFI_ROWOF_cos && row != WFI_ROWOF_relu && row != WFI_ROWOF_step;
 }
 
 static const char *prepare(int row, const wfi_view *y, const wfi_view *in, void *params, size_t *scratch)

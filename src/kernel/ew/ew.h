@@ -2,7 +2,7 @@
  *
  *     char params[WFI_PARAMS_MAX];
  *     size_t scratch;
- *     const char *why = k->prepare(WFI_ROW_add, &y, (const wfi_view[]){ a, b }, params, &scratch);
+ *     const char *why = k->prepare(WFI_ROWOF_add, &y, (const wfi_view[]){ a, b }, params, &scratch);
  *     ... k->run(params, (void *[]){ y_data, a_data, b_data }, &run);
  *
  * Inputs come broadcast to y's shape (stride 0 repeats). y may be one of the inputs, element for element; otherwise it
@@ -12,13 +12,13 @@
 #include "kernel/ew/walk.h"
 #include "kernel/kernel.h"
 
-/* The primitive rows in the order of elementwise.def, as ops_enum.h numbers them (there WFI_EW_add, here WFI_ROW_add).
+/* The primitive rows in the order of elementwise.def, as ops_enum.h numbers them (there WFI_EW_add, here WFI_ROWOF_add).
  */
 enum {
-#define WFI_EW(name, ...) WFI_ROW_##name,
+#define WFI_EW(name, ...) WFI_ROWOF_##name,
 #include "ew_rows.inc"
 #undef WFI_EW
-    WFI_ROW_COUNT
+    WFI_ROWOF_COUNT
 };
 
 /* One row for one type on contiguous data: y[i] = f(a[i], b[i], c[i]) for i < n. Bit k of splat: operand k is a single

@@ -210,9 +210,9 @@ HALF(f16)
     [WF_F32] = n##_4, [WF_F64] = n##_8, [WF_BF16] = n##_2, [WF_F16] = n##_2, [WF_I64] = n##_8, [WF_I32] = n##_4,       \
     [WF_U8] = n##_1, [WF_BOOL] = n##_1
 
-extern wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROW_COUNT][WF_DTYPE_COUNT];
-wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROW_COUNT][WF_DTYPE_COUNT] = {
-#define WFI_EW(name, arity, class, to_bool, ...) [WFI_ROW_##name] = { ENTRY_##class(ew_##name) },
+extern wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROWOF_COUNT][WF_DTYPE_COUNT];
+wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROWOF_COUNT][WF_DTYPE_COUNT] = {
+#define WFI_EW(name, arity, class, to_bool, ...) [WFI_ROWOF_##name] = { ENTRY_##class(ew_##name) },
 #include "ew_rows.inc"
 #undef WFI_EW
 };
