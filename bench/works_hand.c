@@ -32,7 +32,8 @@ typedef struct hand {
     float *floats;
     size_t used;
     void *scratch;
-    const char *why; /* the first kernel that declined */
+    const float *loss; /* of the last step */
+    const char *why;   /* the first kernel that declined */
 } hand;
 
 static mat matrix(hand *h, int64_t rows, int64_t cols)
@@ -93,12 +94,14 @@ static mat each(hand *h, wfi_ew_row row, mat y, mat a, mat b)
     return y;
 }
 
-static mat column_sums(hand *h, mat x)
+/* Over the rows, or over everything. */
+static mat sums(hand *h, mat x, bool all)
 {
-    mat y = matrix(h, 1, x.view.dim[1]);
+    mat y = matrix(h, 1, all ? 1 : x.view.dim[1]);
     call *c = next(h);
     size_t scratch = 0;
-    declined(h, h->cpu.reduce->prepare(WFI_REDUCE_SUM, &x.view, 1u << 0, &y.view, 1, c->params, &scratch), scratch);
+    uint32_t axes = all ? 3 : 1;
+    declined(h, h->cpu.reduce->prepare(WFI_REDUCE_SUM, &x.view, axes, &y.view, 1, c->params, &scratch), scratch);
     c->run = h->cpu.reduce->run;
     c->args[0] = y.data, c->args[1] = x.data;
     return y;
@@ -130,7 +133,7 @@ static mat backward(hand *h, mat x, mat w, mat b, mat gy, mat rate, bool first)
     mat gx = gy;
     if (!first)
         gx = product(h, gy, w);
-    mat gw = product(h, transposed(gy), x), gb = column_sums(h, gy);
+    mat gw = product(h, transposed(gy), x), gb = sums(h, gy, false);
     update(h, w, gw, rate);
     update(h, b, gb, rate);
     return gx;
@@ -148,8 +151,9 @@ static void build(hand *h)
     mat z1 = linear(h, x, w1, b1), h1 = each(h, WFI_EW_relu, matrix(h, BATCH, HIDDEN), z1, z1);
     mat z2 = linear(h, h1, w2, b2), h2 = each(h, WFI_EW_relu, matrix(h, BATCH, HIDDEN), z2, z2);
     mat y = linear(h, h2, w3, b3), d = each(h, WFI_EW_sub, y, y, target);
-    each(h, WFI_EW_square, matrix(h, BATCH, OUT), d, d);
-    column_sums(h, d); /* stands for the loss, which the other sides compute as well */
+    mat square = each(h, WFI_EW_square, matrix(h, BATCH, OUT), d, d);
+    mat loss = sums(h, square, true);
+    h->loss = each(h, WFI_EW_mul, loss, loss, number(h, 1.0f / (BATCH * OUT))).data;
 
     mat g = each(h, WFI_EW_mul, d, d, scale);
     g = backward(h, h2, w3, b3, g, rate, false);
