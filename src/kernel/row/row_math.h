@@ -1,0 +1,206 @@
+/* row_math.h - passes over one row of an accumulator type. Included after fold.h with the same FT, FI, FN.
+ *
+ * `part` has room for one result per block of the row. `next`, if not NULL, is the next row: it is fetched while this
+ * one is computed. */
+
+#include "kernel/row/exp_down.h"
+#ifndef WFI_KERNEL_ROW_MATH_ONCE
+#define WFI_KERNEL_ROW_MATH_ONCE
+/* The larger of two, one instruction; what it does with NaN does not matter here: one in the row makes all NaN. */
+#if defined __AVX512F__
+#define FAST_MAX_f32(a, b) ((vec_f32)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define FAST_MAX_f64(a, b) ((vec_f64)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#define STREAM_f32(p, v)   _mm512_stream_ps(p, (__m512)(v))
+#define STREAM_f64(p, v)   _mm512_stream_pd(p, (__m512d)(v))
+#define FMA_f32(a, b, c)   ((vec_f32)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define FMA_f64(a, b, c)   ((vec_f64)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#elif defined __AVX2__ && defined __FMA__
+#define FAST_MAX_f32(a, b) ((vec_f32)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define FAST_MAX_f64(a, b) ((vec_f64)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define STREAM_f32(p, v)   _mm256_stream_ps(p, (__m256)(v))
+#define STREAM_f64(p, v)   _mm256_stream_pd(p, (__m256d)(v))
+#define FMA_f32(a, b, c)   ((vec_f32)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define FMA_f64(a, b, c)   ((vec_f64)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#else
+#define FAST_MAX_f32(a, b) pick_f32((b) > (a), b, a)
+#define FAST_MAX_f64(a, b) pick_f64((b) > (a), b, a)
+#define STREAM_f32(p, v)   st_f32(p, v)
+#define STREAM_f64(p, v)   st_f64(p, v)
+#define FMA_f32(a, b, c)   ((a) * (b) + (c))
+#define FMA_f64(a, b, c)   ((a) * (b) + (c))
+#endif
+#endif
+
+/* The last n < 32 elements of a row as a full group. */
+WFI_INLINE const FT *FN(padded)(FT *group, const FT *x, int64_t n, FT pad)
+{
+    for (int i = 0; i < LANES; i++) {
+        group[i] = pad;
+    }
+    memcpy(group, x, (size_t)n * sizeof(FT));
+    return group;
+}
+
+/* 32 lanes in registers. */
+typedef struct FN(lanes) {
+    FN(vec) v[FN(NV)];
+} FN(lanes);
+
+WFI_INLINE FT FN(lanes_sum)(const FN(lanes) *a)
+{
+    FT acc[LANES];
+    for (int k = 0; k < FN(NV); k++) {
+        FN(st)(acc + k * FN(VN), a->v[k]);
+    }
+    return FN(tree)(OP_SUM, acc);
+}
+
+WFI_INLINE void FN(fetch)(const FT *next)
+{
+    for (int64_t at = 0; at < (int64_t)(LANES * sizeof(FT)); at += 64) {
+        __builtin_prefetch((const char *)next + at);
+    }
+}
+
+/* The largest element; -inf of nothing; never -0. */
+static inline FT FN(row_max)(const FT *x, int64_t n)
+{
+    FT group[LANES], m = (FT)-__builtin_inff();
+    FN(vec) a[8];
+    for (int k = 0; k < 8; k++) {
+        a[k] = FN(splat)(m);
+    }
+    int64_t i = 0;
+    for (; i + 8 * FN(VN) <= n; i += 8 * FN(VN)) {
+        for (int k = 0; k < 8; k++) {
+            a[k] = FN(FAST_MAX)(FN(ld)(x + i + k * FN(VN)), a[k]);
+        }
+    }
+    for (; i < n; i += LANES) {
+        const FT *from = n - i < LANES ? FN(padded)(group, x + i, n - i, m) : x + i;
+        for (int k = 0; k < FN(NV); k++) {
+            a[k & 7] = FN(FAST_MAX)(FN(ld)(from + k * FN(VN)), a[k & 7]);
+        }
+    }
+    for (int k = 4; k >= 1; k /= 2) {
+        for (int l = 0; l < k; l++) {
+            a[l] = FN(FAST_MAX)(a[l], a[l + k]);
+        }
+    }
+    for (int k = 0; k < FN(VN); k++) {
+        m = a[0][k] > m ? a[0][k] : m;
+    }
+    return m + 0;
+}
+
+/* exp of 32 elements minus m, none of which is larger than m */
+WFI_INLINE void FN(exp_group)(FT *t, const FT *x, FN(vec) m)
+{
+    if (sizeof(FT) == 4) {
+        for (int k = 0; k < FN(NV); k++) {
+            FN(vec) v = FN(ld)(x + k * FN(VN)) - m;
+            FN(st)(t + k * FN(VN), (FN(vec))exp_down((vec_f32)v));
+        }
+        return;
+    }
+    for (int k = 0; k < FN(NV); k++) {
+        FN(st)(t + k * FN(VN), FN(ld)(x + k * FN(VN)) - m);
+    }
+    for (int k = 0; k < LANES; k++) {
+        t[k] = FN(wfi_exp)(t[k]);
+    }
+}
+
+/* sum(exp(x - m)); the terms go to e (room for n rounded up to 32) if keep. */
+WFI_INLINE FT FN(exp_sum)(FT *e, const FT *x, int64_t n, FT m, FT *part, const FT *next, bool keep)
+{
+    FT group[LANES];
+    int64_t blocks = 0;
+    FN(vec) mv = FN(splat)(m);
+    part[0] = 0;
+    for (int64_t i = 0; i < n; blocks++) {
+        int64_t end = least(n, i + BLOCK);
+        FN(lanes) a = { { { 0 } } };
+        for (; i < end; i += LANES) {
+            const FT *from = end - i < LANES ? FN(padded)(group, x + i, end - i, (FT)-__builtin_inff()) : x + i;
+            FT t[LANES];
+            FN(exp_group)(t, from, mv);
+            if (next) {
+                FN(fetch)(next + i);
+            }
+            for (int k = 0; k < FN(NV); k++) {
+                FN(vec) v = FN(ld)(t + k * FN(VN));
+                a.v[k] += v;
+                if (keep) {
+                    FN(st)(e + i + k * FN(VN), v);
+                }
+            }
+        }
+        part[blocks] = FN(lanes_sum)(&a);
+    }
+    return FN(parts)(OP_SUM, part, blocks);
+}
+
+/* sum(x - m) */
+static inline FT FN(row_sum)(const FT *x, int64_t n, FT m, FT *part, const FT *next)
+{
+    FT group[LANES];
+    int64_t blocks = 0;
+    FN(vec) mv = FN(splat)(m);
+    part[0] = 0;
+    for (int64_t i = 0; i < n; blocks++) {
+        int64_t end = least(n, i + BLOCK);
+        FN(lanes) a = { { { 0 } } };
+        for (; i < end; i += LANES) {
+            const FT *from = end - i < LANES ? FN(padded)(group, x + i, end - i, m) : x + i;
+            if (next) {
+                FN(fetch)(next + i);
+            }
+            for (int k = 0; k < FN(NV); k++) {
+                a.v[k] += FN(ld)(from + k * FN(VN)) - mv;
+            }
+        }
+        part[blocks] = FN(lanes_sum)(&a);
+    }
+    return FN(parts)(OP_SUM, part, blocks);
+}
+
+/* sum(a * b), each product rounded */
+static inline FT FN(row_dot)(const FT *x, const FT *y, int64_t n, FT *part, const FT *next_x, const FT *next_y)
+{
+    FT group[2][LANES];
+    int64_t blocks = 0;
+    part[0] = 0;
+    for (int64_t i = 0; i < n; blocks++) {
+        int64_t end = least(n, i + BLOCK);
+        FN(lanes) a = { { { 0 } } };
+        for (; i < end; i += LANES) {
+            const FT *p = x + i, *q = y + i;
+            if (end - i < LANES) {
+                p = FN(padded)(group[0], p, end - i, 0);
+                q = FN(padded)(group[1], q, end - i, 0);
+            }
+            if (next_x) {
+                FN(fetch)(next_x + i);
+            }
+            if (next_y) {
+                FN(fetch)(next_y + i);
+            }
+            for (int k = 0; k < FN(NV); k++) {
+                a.v[k] += FN(ld)(p + k * FN(VN)) * FN(ld)(q + k * FN(VN));
+            }
+        }
+        part[blocks] = FN(lanes_sum)(&a);
+    }
+    return FN(parts)(OP_SUM, part, blocks);
+}
+
+/* Writes a vector; stream: past the caches, p aligned to it. */
+WFI_INLINE void FN(out)(FT *p, FN(vec) v, bool stream)
+{
+    if (stream) {
+        FN(STREAM)(p, v);
+    } else {
+        FN(st)(p, v);
+    }
+}
