@@ -88,8 +88,7 @@ class Bench:
             return [dict(peer=peer, work=work.name, dtype=work.dtype, threads=work.threads, error=str(why))]
 
     def who(self, work):
-        mine = [p for p in ("weft",) if p in self.commands]
-        return mine + [p for p in work.peers if p in self.commands and (p, work.key) not in self.idle]
+        return [p for p in ("weft", *work.peers) if p in self.commands and (p, work.key) not in self.idle]
 
     def once(self, peer, work):
         """Work that has a process of its own: import and memory."""
@@ -197,6 +196,8 @@ def weft_can(bench):
 def main():
     o = options()
     works = worklist.chosen(o.only, o.threads, o.dtype)
+    if not works:
+        print("bench: no such work; there are", file=sys.stderr)
     if o.list or not works:
         print("\n".join(f"{w.title():<40} {' '.join(w.peers)}" for w in works or worklist.ALL))
         return 0 if o.list else 2
