@@ -1,7 +1,34 @@
 /* conv_forward.h - the dense core: for each block of output pixels, panels of output channels, register tiles. */
+/* What a worker that computes this chunk should fetch while it does: the input of its next chunk, and output rows one
+ * row ahead. Without it a worker alternates between waiting for memory and computing. */
+static ahead look_ahead(const fwd_job *job, int64_t chunk, int64_t steps)
+{
+    const geo *g = &job->g;
+    const conv_core *c = &g->c;
+    int64_t rblk = (chunk + job->threads) % g->nrb, n = (chunk + job->threads) / g->nrb, pixel = c->ci * c->groups;
+    int64_t a = rblk * g->rb * c->sh - c->pt, b = a + (g->rb - 1) * c->sh + (c->kh - 1) * c->dh + 1;
+    ahead next = { (const char *)job->x, (const char *)job->x, 0, 0 };
+    a = a > 0 ? a : 0;
+    b = b < c->ih ? b : c->ih;
+    if (g->ncb > 1 || g->nub > 1 || c->groups > 1 || steps == 0) {
+        return next;
+    }
+    if (n < c->n && a < b && is_native(c->x.dtype) && c->x.s[2] == c->iw * pixel &&
+        ((c->x.s[1] == 1 && c->x.s[3] == pixel) || c->ci == 1)) {
+        next.x = at(job->x, n * c->x.s[0] + a * c->x.s[2], c->x.dtype);
+        next.xs = (b - a) * c->x.s[2] * (int64_t)sizeof(T) / ((g->rb > 1 ? g->rb : 1) * steps) + 1;
+        next.xs = next.xs < 64 ? next.xs : 64;
+    }
+    if (g->rows_first && is_native(c->y.dtype) && c->y.s[1] == 1 && c->y.s[3] == c->co) {
+        next.ys = c->ow * c->co * (int64_t)sizeof(T) / steps + 1;
+        next.ys = next.ys < 64 ? next.ys : 64;
+    }
+    return next;
+}
+
 /* One output row, columns ox0 .. ox1-1, one panel. a: its first valid input row at ox0; y: element [n, j0, oy, ox0]. */
 static void panel_row(const fwd_job *job, const T *a, int64_t nky, const T *b, int64_t cols, int64_t nr, int64_t nj,
-                      void *y)
+                      void *y, ahead *next)
 {
     const geo *g = &job->g;
     const conv_plane *p = &g->c.y;
@@ -13,11 +40,37 @@ static void panel_row(const fwd_job *job, const T *a, int64_t nky, const T *b, i
     for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m) {
         m = e.rows + (t < e.more);
         if (whole) {
-            tiles[m - 1](a + q * ai, ai, job->seg, nky * g->per_row, g->len, b, (T *)y + q * p->s[3], p->s[3]);
+            tiles[m - 1](a + q * ai, ai, job->seg, nky * g->per_row, g->len, b, (T *)y + q * p->s[3], p->s[3],
+                         next);
         } else {
-            tiles[m - 1](a + q * ai, ai, job->seg, nky * g->per_row, g->len, b, tmp, nr);
+            tiles[m - 1](a + q * ai, ai, job->seg, nky * g->per_row, g->len, b, tmp, nr, next);
             put_pixels(at_mut(y, q * p->s[3], p->dtype), p->s[3], p->s[1], tmp, nr, m, nj, p->dtype);
         }
+    }
+}
+
+/* A block of output pixels at work. */
+typedef struct block {
+    int64_t n, ox0, cols, oy0, oy1, first; /* first: the input row at `rows` */
+    const T *rows;
+    ahead next;
+} block;
+
+/* Unit u (panel of a group), output rows oy0 .. oy1-1. */
+static void unit_rows(const fwd_job *job, block *k, int64_t u, int64_t oy0, int64_t oy1)
+{
+    const geo *g = &job->g;
+    const conv_core *c = &g->c;
+    int64_t np = panels(c->co), grp = u / np, j0 = u % np * NR, nr = panel_width(c->co, u % np);
+    int64_t nj = c->co - j0 < nr ? c->co - j0 : nr, steps = c->kw * c->ci;
+    const T *b = job->wp + c->kh * steps * (grp * padded(c->co) + j0);
+    int64_t o = c->y0 + k->n * c->y.s[0] + (grp * c->co + j0) * c->y.s[1] + k->ox0 * c->y.s[3];
+    for (int64_t oy = oy0; oy < oy1; oy++) {
+        int64_t ky0, ky1;
+        kernel_rows(c, oy, &ky0, &ky1);
+        const T *a = ky0 < ky1 ? k->rows + (oy * c->sh - c->pt + ky0 * c->dh - k->first) * g->line : k->rows;
+        panel_row(job, a, ky1 - ky0, b + ky0 * steps * nr, k->cols, nr, nj,
+                  at_mut(job->y, o + oy * c->y.s[2], c->y.dtype), &k->next);
     }
 }
 
@@ -28,24 +81,25 @@ static void fwd_chunk(void *arg, int64_t chunk, int worker)
     const conv_core *c = &g->c;
     T *buf = (T *)(void *)(job->buffers + (size_t)worker * job->buffer_bytes);
     int64_t ub = chunk % g->nub, cblk = chunk / g->nub % g->ncb, rblk = chunk / g->nub / g->ncb % g->nrb;
-    int64_t n = chunk / g->nub / g->ncb / g->nrb, np = panels(c->co), steps = c->kh * c->kw * c->ci;
-    int64_t ox0 = cblk * g->cb, cols = c->ow - ox0 < g->cb ? c->ow - ox0 : g->cb;
-    int64_t oy0 = rblk * g->rb, oy1 = c->oh - oy0 < g->rb ? c->oh : oy0 + g->rb, first = 0, last_group = -1;
-    const T *rows = NULL;
-    for (int64_t u = g->units * ub / g->nub, ue = g->units * (ub + 1) / g->nub; u < ue; u++) {
-        int64_t grp = u / np, j0 = u % np * NR, nr = panel_width(c->co, u % np);
-        int64_t nj = c->co - j0 < nr ? c->co - j0 : nr;
-        if (grp != last_group) {
-            const void *x = at(job->x, n * c->x.s[0] + grp * c->ci * c->x.s[1], c->x.dtype);
-            rows = block_rows(g, x, ox0, oy0, oy1, buf, &first);
-            last_group = grp;
+    int64_t u0 = g->units * ub / g->nub, u1 = g->units * (ub + 1) / g->nub, np = panels(c->co), last_group = -1;
+    block k = { .n = chunk / g->nub / g->ncb / g->nrb, .ox0 = cblk * g->cb, .oy0 = rblk * g->rb };
+    k.cols = c->ow - k.ox0 < g->cb ? c->ow - k.ox0 : g->cb;
+    k.oy1 = c->oh - k.oy0 < g->rb ? c->oh : k.oy0 + g->rb;
+    k.next = look_ahead(job, chunk, even_split(k.cols, MR2).tiles * np * c->kh * c->kw * c->ci);
+    k.next.y = at(job->y, c->y0 + k.n * c->y.s[0] + (k.oy0 + 1) * c->y.s[2], c->y.dtype);
+    for (int64_t u = u0; u < u1; u++) {
+        if (u / np != last_group) {
+            const void *x = at(job->x, k.n * c->x.s[0] + u / np * c->ci * c->x.s[1], c->x.dtype);
+            k.rows = block_rows(g, x, k.ox0, k.oy0, k.oy1, buf, &k.first);
+            last_group = u / np;
         }
-        const T *b = job->wp + grp * steps * padded(c->co) + steps * j0;
-        for (int64_t oy = oy0; oy < oy1; oy++) {
-            int64_t ky0, ky1, o = c->y0 + n * c->y.s[0] + (grp * c->co + j0) * c->y.s[1] + oy * c->y.s[2] + ox0 * c->y.s[3];
-            kernel_rows(c, oy, &ky0, &ky1);
-            const T *a = ky0 < ky1 ? rows + (oy * c->sh - c->pt + ky0 * c->dh - first) * g->line : rows;
-            panel_row(job, a, ky1 - ky0, b + ky0 * c->kw * c->ci * nr, cols, nr, nj, at_mut(job->y, o, c->y.dtype));
+        if (!g->rows_first) {
+            unit_rows(job, &k, u, k.oy0, k.oy1);
+        }
+    }
+    for (int64_t oy = k.oy0; g->rows_first && oy < k.oy1; oy++) {
+        for (int64_t u = u0; u < u1; u++) {
+            unit_rows(job, &k, u, oy, oy + 1);
         }
     }
 }
@@ -70,6 +124,7 @@ static void run_core(const conv_core *core, const conv_room *r, void *const *arg
     ptrdiff_t *seg = (ptrdiff_t *)(void *)(scratch + r->seg);
     T *wp = (T *)(void *)(scratch + r->weights);
     wfi_pool *pool = wfi_pool_threads(run->pool) <= core->threads ? run->pool : NULL;
+    job.threads = pool != NULL ? wfi_pool_threads(pool) : 1;
     geometry(core, g);
     if (g->c.n == 0 || g->c.oh == 0 || g->c.ow == 0 || g->c.co == 0) {
         return;

@@ -1,12 +1,13 @@
 /* conv_geo.h - how a core is cut into blocks of output pixels, and the rows of input under a block: buffered with their
  * zero borders, or the input itself where nothing must be padded, turned or widened. */
-enum { BLOCK_BYTES = 192 * 1024, FLAT_STEPS = 16, ALIAS_BYTES = 4096 };
+enum { BLOCK_BYTES = 192 * 1024, FLAT_STEPS = 16, PANEL_BYTES = 512 * 1024, ALIAS_BYTES = 4096 };
 
 /* How a core is cut. Nothing in here changes a result. */
 typedef struct geo {
     conv_core c;   /* the core, 1 x 1 images merged into one row */
     bool depth;    /* depthwise: vectors run over the groups */
     bool direct;   /* tiles read x itself */
+    bool rows_first; /* all panels of an output row, then the next row: the weights stay in L2 */
     int64_t chan;  /* channels in a buffered row */
     int64_t pix;   /* elements from pixel to pixel, */
     int64_t pw;    /* pixels of a buffered row, */
@@ -101,6 +102,7 @@ static void geometry(const conv_core *core, geo *g)
     g->rows = rows_under(c, g->rb);
     g->pw = pixels_under(c, g->cb);
     g->line = g->direct ? c->x.s[2] : g->pw * g->pix;
+    g->rows_first = c->groups == 1 && (double)(c->kh * c->kw * c->ci) * (double)padded(c->co) * sizeof(T) <= PANEL_BYTES;
     g->len = c->ci;
     g->per_row = c->kw;
     if (c->dw == 1 && g->pix == c->ci) {
@@ -139,6 +141,7 @@ typedef struct fwd_job {
     const T *wp;
     char *buffers;
     size_t buffer_bytes;
+    int threads;
 } fwd_job;
 
 /* Kernel rows ky0 .. ky1-1 of output row oy lie inside the input. */

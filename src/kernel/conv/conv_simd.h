@@ -21,6 +21,7 @@ enum { NR = 2 * L, MR_MAX = 14 };
 
 /* gcc folds loads into the multiply-adds and then spills; an empty asm keeps a value in its register. clang needs the
  * opposite: no pins, and the loop over k left alone. */
+#define OPAQUE(x) __asm__("" : "+r"(x))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define KLOOP  _Pragma("clang loop unroll(disable)")

@@ -2,39 +2,89 @@
  *
  * Row i, step p of segment s reads a[seg[s] + i * ai + p * ap]; the right operand runs on through all segments, bp
  * apart. FLAT tiles have segments of one step, for windows too short for two loops. */
-WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, const T *a, ptrdiff_t ai, ptrdiff_t ap,
-                     const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, T *c, ptrdiff_t ldc)
+
+/* Row i of a tile from two pointers and three strides (bytes): what x86 can address without a register a row. Opaque
+ * to the compiler, which would make that register of each. */
+typedef struct row_base {
+    const char *x0, *x7; /* rows 0 and 7 */
+    ptrdiff_t s1, s3, s5;
+} row_base;
+
+WFI_INLINE T row_value(const row_base *b, const int i)
 {
+    const char *x = i < 7 ? b->x0 : b->x7;
+    const int k = i % 7;
+    ptrdiff_t o = k == 0 ? 0 : k == 3 ? b->s3 : k == 5 ? b->s5 : k == 6 ? 2 * b->s3 : k * b->s1;
+    return *(const T *)(const void *)(x + o);
+}
+
+/* One step: r[i][j] += row i * b[j]. unit: rows are neighbours, so that row i lies i elements behind x0. */
+WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const row_base *x, const T *b, V r[MR_MAX][2])
+{
+    V b0 = load(b), b1 = nv > 1 ? load(b + L) : b0;
+    PIN(b0);
+    if (nv > 1) {
+        PIN(b1);
+    }
+    UNROLL for (int i = 0; i < mr; i++) {
+        V y = splat(unit ? ((const T *)(const void *)x->x0)[i] : row_value(x, i));
+        PIN(y);
+        r[i][0] = fma_(y, b0, r[i][0]);
+        if (nv > 1) {
+            r[i][1] = fma_(y, b1, r[i][1]);
+        }
+    }
+    UNROLL for (int i = 0; i < mr; i++) {
+        UNROLL for (int j = 0; j < nv; j++) {
+            PIN(r[i][j]);
+        }
+    }
+}
+
+/* Memory that will be needed soon, touched a few bytes a step: in bursts it would hold up the tile's own loads. */
+typedef struct ahead {
+    const char *x, *y; /* to be read, to be written */
+    ptrdiff_t xs, ys;  /* bytes a step; 0: nothing */
+} ahead;
+
+WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, const T *a, ptrdiff_t ai, ptrdiff_t ap,
+                     const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, T *c, ptrdiff_t ldc,
+                     const int fetch, ahead *next)
+{
+    ahead n = fetch ? *next : (ahead){ NULL, NULL, 0, 0 };
     V r[MR_MAX][2];
+    row_base x = { NULL, NULL, ai * (ptrdiff_t)sizeof(T), 3 * ai * (ptrdiff_t)sizeof(T), 5 * ai * (ptrdiff_t)sizeof(T) };
+    const ptrdiff_t ab = ap * (ptrdiff_t)sizeof(T);
+    OPAQUE(x.s1);
+    OPAQUE(x.s3);
+    OPAQUE(x.s5);
     UNROLL for (int i = 0; i < mr; i++) {
         UNROLL for (int j = 0; j < nv; j++) {
             r[i][j] = (V){ 0 };
         }
     }
     for (int64_t s = 0; s < nseg; s++) {
-        const T *x = a + seg[s];
-        KLOOP for (int64_t p = 0; p < (flat ? 1 : len); p++) {
-            V b0 = load(b), b1 = nv > 1 ? load(b + L) : b0;
-            PIN(b0);
-            if (nv > 1) {
-                PIN(b1);
+        x.x0 = (const char *)(a + seg[s]);
+        x.x7 = x.x0 + 7 * x.s1;
+        OPAQUE(x.x7);
+        const T *end = b + len * bp;
+        KLOOP do {
+            if (fetch) {
+                __builtin_prefetch(n.x);
+                __builtin_prefetch(n.y);
+                n.x += n.xs;
+                n.y += n.ys;
+                OPAQUE(n.x);
+                OPAQUE(n.y);
             }
-            UNROLL for (int i = 0; i < mr; i++) {
-                V y = splat(x[i * ai]);
-                PIN(y);
-                r[i][0] = fma_(y, b0, r[i][0]);
-                if (nv > 1) {
-                    r[i][1] = fma_(y, b1, r[i][1]);
-                }
-            }
-            UNROLL for (int i = 0; i < mr; i++) {
-                UNROLL for (int j = 0; j < nv; j++) {
-                    PIN(r[i][j]);
-                }
-            }
-            x += ap;
+            tile_step(mr, nv, add, &x, b, r);
+            x.x0 += ab;
+            x.x7 += ab;
             b += bp;
-        }
+        } while (!flat && b != end);
+    }
+    if (fetch) {
+        *next = n;
     }
     UNROLL for (int i = 0; i < mr; i++) {
         UNROLL for (int j = 0; j < nv; j++) {
@@ -46,27 +96,27 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
 
 /* forward: rows are pixels ai apart, steps are neighbours */
 typedef void fwd_fn(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, T *c,
-                    ptrdiff_t ldc);
+                    ptrdiff_t ldc, ahead *next);
 /* weight gradient: rows are neighbours, steps are pixels ap apart; the result is added to c */
 typedef void wgt_fn(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp,
                     T *c, ptrdiff_t ldc);
 
 #define TILES(mr, nv)                                                                                                  \
     static void fwd_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
-                                T *c, ptrdiff_t ldc)                                                                   \
+                                T *c, ptrdiff_t ldc, ahead *next)                                                      \
     {                                                                                                                  \
-        tile(mr, nv, 0, 0, a, ai, 1, seg, nseg, len, b, nv * L, c, ldc);                                               \
+        tile(mr, nv, 0, 0, a, ai, 1, seg, nseg, len, b, nv * L, c, ldc, 1, next);                                      \
     }                                                                                                                  \
     static void flat_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len,            \
-                                 const T *b, T *c, ptrdiff_t ldc)                                                      \
+                                 const T *b, T *c, ptrdiff_t ldc, ahead *next)                                         \
     {                                                                                                                  \
-        (void)len;                                                                                                     \
-        tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, nv * L, c, ldc);                                                 \
+        (void)len, (void)next;                                                                                         \
+        tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, nv * L, c, ldc, 0, NULL);                                           \
     }                                                                                                                  \
     static void wgt_##mr##_##nv(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
                                 ptrdiff_t bp, T *c, ptrdiff_t ldc)                                                     \
     {                                                                                                                  \
-        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc);                                                   \
+        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc, 0, NULL);                                             \
     }
 
 #if WFI_LANES == 16

@@ -172,10 +172,10 @@ static void wave_chunk(void *arg, int64_t chunk, int worker)
 {
     const wgt_job *job = arg;
     const conv_core *c = &job->g.c;
-    int64_t block = job->block0 + chunk, size = acc_size(c);
+    int64_t blk = job->block0 + chunk, size = acc_size(c);
     T *part = job->part + chunk * size;
     memset(part, 0, (size_t)size * sizeof(T));
-    wgt_block(job, block / job->blocks, block % job->blocks, 0, job->g.units, 0, c->kh, part,
+    wgt_block(job, blk / job->blocks, blk % job->blocks, 0, job->g.units, 0, c->kh, part,
               job->buffers + (size_t)worker * job->buffer_bytes);
 }
 
