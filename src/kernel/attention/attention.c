@@ -56,7 +56,7 @@ static const char *check(const wfi_attention_spec *s, bool grad)
     else
         fits = fits && shaped(v[WFI_ATTN_Y], q, n, d) && shaped(v[WFI_ATTN_LSE], q, n, -1);
     const wfi_view *mask = v[WFI_ATTN_MASK];
-    if (mask && !is_float(mask->dtype) && mask->dtype != WF_BOOL)
+    if (mask && mask->dtype != WF_BOOL && (!is_float(mask->dtype) || (mask->dtype == WF_F64 && q->dtype != WF_F64)))
         return "a mask is bool or float";
     return fits && (!mask || shaped(mask, q, n, t)) ? NULL : "sizes do not fit";
 }
@@ -95,7 +95,11 @@ static const char *prepare_any(const wfi_attention_spec *s, bool grad, void *out
     p.causal = s->causal, p.mask = s->v[WFI_ATTN_MASK];
     p.threads = s->threads > 0 ? s->threads : 1;
     strides(&p, s, grad);
-    p.each = ((size_t)plain_desk(&p) * 8 + 63) & ~(size_t)63;
+    bool fast = p.type[WFI_ATTN_Q] != WF_F64;
+    p.qb = fast ? WFI_K(wfi_attn_block)(p.s, grad) : p.s;
+    p.blocks = p.s && p.qb ? (p.s + p.qb - 1) / p.qb : 0;
+    p.each = fast ? WFI_K(wfi_attn_desk)(&p, grad) : (size_t)plain_desk(&p) * 8;
+    p.each = (p.each + 127) & ~(size_t)63;
     *scratch = p.each * (size_t)p.threads;
     memcpy(out, &p, sizeof p);
     return NULL;
@@ -134,15 +138,26 @@ static head head_at(const job *j, int64_t number)
 static void forward_chunk(void *arg, int64_t chunk, int worker)
 {
     const job *j = arg;
-    head h = head_at(j, chunk);
-    for (int64_t i = 0; i < j->p->s; i++)
-        WFI_K(wfi_attn_plain_row)(j->p, &h, i, (double *)(void *)(j->scratch + j->p->each * (size_t)worker));
+    const params *p = j->p;
+    char *desk = j->scratch + p->each * (size_t)worker;
+    head h = head_at(j, chunk / p->blocks);
+    int64_t q0 = chunk % p->blocks * p->qb;
+    if (p->type[WFI_ATTN_Q] != WF_F64) {
+        WFI_K(wfi_attn_forward)(p, &h, q0, desk);
+        return;
+    }
+    for (int64_t i = q0; i < p->s; i++)
+        WFI_K(wfi_attn_plain_row)(p, &h, i, (double *)(void *)desk);
 }
 static void grad_chunk(void *arg, int64_t chunk, int worker)
 {
     const job *j = arg;
+    char *desk = j->scratch + j->p->each * (size_t)worker;
     head h = head_at(j, chunk);
-    WFI_K(wfi_attn_plain_grad)(j->p, &h, (double *)(void *)(j->scratch + j->p->each * (size_t)worker));
+    if (j->p->type[WFI_ATTN_Q] != WF_F64)
+        WFI_K(wfi_attn_grad)(j->p, &h, desk);
+    else
+        WFI_K(wfi_attn_plain_grad)(j->p, &h, (double *)(void *)desk);
 }
 
 static wfi_pool *pool_for(const wfi_run *run, int threads)
@@ -156,7 +171,7 @@ static void run_forward(const void *params_, void *const *args, const wfi_run *r
     static const uint8_t slot[] = { WFI_ATTN_Y, WFI_ATTN_LSE, WFI_ATTN_Q, WFI_ATTN_K, WFI_ATTN_V, WFI_ATTN_MASK };
     for (int i = 0; i < 5 + j.p->mask; i++)
         j.base[slot[i]] = args[i];
-    wfi_pool_run(pool_for(run, j.p->threads), j.p->batches, forward_chunk, &j);
+    wfi_pool_run(pool_for(run, j.p->threads), j.p->batches * j.p->blocks, forward_chunk, &j);
 }
 static void run_grad(const void *params_, void *const *args, const wfi_run *run)
 {

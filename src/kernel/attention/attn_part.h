@@ -13,6 +13,7 @@ typedef struct params {
     operand o[WFI_ATTN_SLOTS];
     int64_t batch[WFI_ATTENTION_BATCH];
     int64_t batches, s, t, e, d, wide;
+    int64_t qb, blocks; /* queries a block, blocks a batch element; f64: one block */
     double scale;
     size_t each; /* bytes of scratch a worker */
     int32_t nbatch, threads;
@@ -32,6 +33,12 @@ static inline int64_t keys_seen(const params *p, int64_t i)
     return n < 0 ? 0 : n;
 }
 
+/* attn_f32.c: the fast path; `desk` is scratch of one worker, its size in bytes is that of wfi_attn_desk. */
+size_t WFI_K(wfi_attn_desk)(const params *p, bool grad);
+int64_t WFI_K(wfi_attn_block)(int64_t s, bool grad); /* queries a block, of s */
+void WFI_K(wfi_attn_forward)(const params *p, const head *h, int64_t q0, char *desk);
+void WFI_K(wfi_attn_grad)(const params *p, const head *h, char *desk);
+
 /* attn_plain.c: one query at a time in f64; desk: f64[plain_desk(p)] */
 static inline int64_t plain_desk(const params *p)
 {
@@ -39,5 +46,7 @@ static inline int64_t plain_desk(const params *p)
 }
 void WFI_K(wfi_attn_plain_row)(const params *p, const head *h, int64_t i, double *desk);
 void WFI_K(wfi_attn_plain_grad)(const params *p, const head *h, double *desk);
+/* to[i] = m[i] * log(2) + log(l[i]) */
+void WFI_K(wfi_attn_lse)(int64_t n, const float *m, const float *l, float *to);
 
 #endif

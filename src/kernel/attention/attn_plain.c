@@ -135,3 +135,9 @@ void WFI_K(wfi_attn_plain_grad)(const params *p, const head *h, double *desk)
     for (int64_t i = 0; i < p->s; i++)
         grad_row(p, h, i, desk);
 }
+
+void WFI_K(wfi_attn_lse)(int64_t n, const float *m, const float *l, float *to)
+{
+    for (int64_t i = 0; i < n; i++)
+        to[i] = WFI_FMAF(m[i], 0.693147181f, wfi_log_f32(l[i]));
+}
