@@ -66,6 +66,9 @@ void wfi_impl_broadcast(const wfi_view *v, const wfi_view *like, wfi_view *out);
 void wfi_impl_keep_layout(const wfi_view *like, wfi_view *out);
 /* Bit mask of axes (negative ones counted from the end; n < 0 or an empty list: all of ndim). */
 uint32_t wfi_impl_axes(wf_dims axes, int32_t ndim);
+/* Some kernels have a fixed place for every operand, NULL where one is not given. b->params holds such a kernel's own
+ * parameters (WFI_PARAMS_MAX bytes); from[i] is the argument of the command that goes to place i, -1: NULL. */
+void wfi_impl_placed(wfi_bind *b, wfi_kernel_fn *fn, const int8_t *from, int n);
 bool wfi_impl_dense(const wfi_view *v); /* covers elements 0 .. n-1 in some order of its axes */
 
 #endif

@@ -1,5 +1,4 @@
 /* Softmax, cross entropy and layer norm: composites that one pass over each row does faster than their lowering. */
-#include <string.h>
 #include "device/cpu/cpu.h"
 #include "kernel/row/row.h"
 
@@ -69,36 +68,12 @@ static const wfi_view *given(const wfi_bind *b, int32_t i)
     return i < b->nin && b->in[i].dtype != WF_DTYPE_NONE ? &b->in[i] : NULL;
 }
 
-/* The norm kernels have a fixed place for every operand, NULL where it is not given: a small step between puts the
- * arguments of the command there. */
-typedef struct norm {
-    char k[WFI_PARAMS_MAX - 64]; /* the kernel's own parameters */
-    wfi_kernel_fn *fn;
-    int8_t from[WFI_ROW_SLOTS]; /* argument of the command for each place, -1: NULL */
-} norm;
-
-static void run_norm(const void *params, void *const *args, const wfi_run *run)
-{
-    const norm *p = params;
-    void *placed[WFI_ROW_SLOTS];
-    for (int i = 0; i < WFI_ROW_SLOTS; i++)
-        placed[i] = p->from[i] < 0 ? NULL : args[p->from[i]];
-    p->fn(p->k, placed, run);
-}
-
 static const char *bind_norm(const wfi_cpu *d, wfi_bind *b, const wfi_row_spec *s, const int8_t *from)
 {
-    norm *p = b->params;
-    _Alignas(64) char k[WFI_PARAMS_MAX];
-    const char *why = d->row->prepare(s, k, &b->scratch);
-    if (why)
-        return why;
-    memcpy(p->k, k, sizeof p->k);
-    p->fn = d->row->run;
-    memcpy(p->from, from, sizeof p->from);
-    b->fn = run_norm;
-    b->params_bytes = sizeof *p;
-    return NULL;
+    const char *why = d->row->prepare(s, b->params, &b->scratch);
+    if (!why)
+        wfi_impl_placed(b, d->row->run, from, WFI_ROW_SLOTS);
+    return why;
 }
 
 static const char *layer_norm(const wfi_cpu *d, wfi_bind *b)

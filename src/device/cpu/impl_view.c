@@ -47,6 +47,33 @@ uint32_t wfi_impl_axes(wf_dims axes, int32_t ndim)
     return mask;
 }
 
+enum { PLACES = 8 };
+
+typedef struct placed {
+    char own[WFI_PARAMS_MAX];
+    wfi_kernel_fn *fn;
+    int8_t from[PLACES];
+} placed;
+
+static void run_placed(const void *params, void *const *args, const wfi_run *run)
+{
+    const placed *p = params;
+    void *at[PLACES];
+    for (int i = 0; i < PLACES; i++)
+        at[i] = p->from[i] < 0 ? NULL : args[p->from[i]];
+    p->fn(p->own, at, run);
+}
+
+void wfi_impl_placed(wfi_bind *b, wfi_kernel_fn *fn, const int8_t *from, int n)
+{
+    placed *p = b->params;
+    p->fn = fn;
+    memset(p->from, -1, sizeof p->from);
+    memcpy(p->from, from, (size_t)n);
+    b->fn = run_placed;
+    b->params_bytes = sizeof *p;
+}
+
 /* ---- views ---- */
 
 static int64_t norm(int64_t axis, int32_t ndim)
