@@ -1,27 +1,19 @@
 /* conv_forward.h - the dense core: for each block of output pixels, panels of output channels, register tiles. */
 /* What a worker that computes this chunk should fetch while it does: the input of its next chunk, and output rows one
  * row ahead. Without it a worker alternates between waiting for memory and computing. */
-static ahead look_ahead(const fwd_job *job, int64_t chunk, int64_t steps)
+static ahead look_ahead(const fwd_job *job, int64_t chunk, int64_t n, int64_t oy, int64_t steps)
 {
     const geo *g = &job->g;
     const conv_core *c = &g->c;
-    int64_t rblk = (chunk + job->threads) % g->nrb, n = (chunk + job->threads) / g->nrb, pixel = c->ci * c->groups;
-    int64_t a = rblk * g->rb * c->sh - c->pt, b = a + (g->rb - 1) * c->sh + (c->kh - 1) * c->dh + 1;
+    int64_t rblk = (chunk + job->threads) % g->nrb, a = rblk * g->rb * c->sh - c->pt;
     ahead next = { (const char *)job->x, (const char *)job->x, 0, 0 };
-    a = a > 0 ? a : 0;
-    b = b < c->ih ? b : c->ih;
     if (g->ncb > 1 || g->nub > 1 || c->groups > 1 || steps == 0) {
         return next;
     }
-    if (n < c->n && a < b && is_native(c->x.dtype) && c->x.s[2] == c->iw * pixel &&
-        ((c->x.s[1] == 1 && c->x.s[3] == pixel) || c->ci == 1)) {
-        next.x = at(job->x, n * c->x.s[0] + a * c->x.s[2], c->x.dtype);
-        next.xs = (b - a) * c->x.s[2] * (int64_t)sizeof(T) / ((g->rb > 1 ? g->rb : 1) * steps) + 1;
-        next.xs = next.xs < 64 ? next.xs : 64;
-    }
-    if (g->rows_first && is_native(c->y.dtype) && c->y.s[1] == 1 && c->y.s[3] == c->co) {
-        next.ys = c->ow * c->co * (int64_t)sizeof(T) / steps + 1;
-        next.ys = next.ys < 64 ? next.ys : 64;
+    next.x = dense_rows(&c->x, job->x, (chunk + job->threads) / g->nrb, c->n, a, a + rows_under(c, g->rb), c->ih, c->iw,
+                        c->ci, g->rb * steps, &next.xs);
+    if (g->rows_first) {
+        next.y = dense_rows(&c->y, job->y, n, c->n, oy + 1, oy + 2, c->oh, c->ow, c->co, steps, &next.ys);
     }
     return next;
 }
@@ -85,8 +77,7 @@ static void fwd_chunk(void *arg, int64_t chunk, int worker)
     block k = { .n = chunk / g->nub / g->ncb / g->nrb, .ox0 = cblk * g->cb, .oy0 = rblk * g->rb };
     k.cols = c->ow - k.ox0 < g->cb ? c->ow - k.ox0 : g->cb;
     k.oy1 = c->oh - k.oy0 < g->rb ? c->oh : k.oy0 + g->rb;
-    k.next = look_ahead(job, chunk, even_split(k.cols, MR2).tiles * np * c->kh * c->kw * c->ci);
-    k.next.y = at(job->y, c->y0 + k.n * c->y.s[0] + (k.oy0 + 1) * c->y.s[2], c->y.dtype);
+    k.next = look_ahead(job, chunk, k.n, k.oy0, even_split(k.cols, MR2).tiles * np * c->kh * c->kw * c->ci);
     for (int64_t u = u0; u < u1; u++) {
         if (u / np != last_group) {
             const void *x = at(job->x, k.n * c->x.s[0] + u / np * c->ci * c->x.s[1], c->x.dtype);

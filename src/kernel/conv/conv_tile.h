@@ -99,7 +99,7 @@ typedef void fwd_fn(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg
                     ptrdiff_t ldc, ahead *next);
 /* weight gradient: rows are neighbours, steps are pixels ap apart; the result is added to c */
 typedef void wgt_fn(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp,
-                    T *c, ptrdiff_t ldc);
+                    T *c, ptrdiff_t ldc, ahead *next);
 
 #define TILES(mr, nv)                                                                                                  \
     static void fwd_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
@@ -114,9 +114,9 @@ typedef void wgt_fn(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg
         tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, nv * L, c, ldc, 0, NULL);                                           \
     }                                                                                                                  \
     static void wgt_##mr##_##nv(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
-                                ptrdiff_t bp, T *c, ptrdiff_t ldc)                                                     \
+                                ptrdiff_t bp, T *c, ptrdiff_t ldc, ahead *next)                                        \
     {                                                                                                                  \
-        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc, 0, NULL);                                             \
+        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc, 1, next);                                             \
     }
 
 #if WFI_LANES == 16

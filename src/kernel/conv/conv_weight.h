@@ -13,10 +13,19 @@ typedef struct wgt_job {
     int64_t nu;     /* parts into which the units are cut, ... */
     int64_t nky;    /* ... and the kernel rows */
     int64_t block0; /* first block of the wave */
+    int64_t count;  /* blocks in it */
     int64_t blocks; /* blocks of an image */
 } wgt_job;
 
-enum { WAVE_BYTES = 32 * 1024, WAVE_BLOCKS = 64 };
+/* Several threads: each takes some panels, or, where dw is small or the panels do not divide among them, blocks, whose
+ * results wait in memory (a wave of them) and are then added in order. */
+enum { WAVE_SMALL = 32 * 1024, WAVE_LARGE = 256 * 1024, WAVE_BYTES = 4 << 20, WAVE_BLOCKS = 64, WAVE_SLICE = 4096 };
+
+WFI_INLINE int64_t wave_blocks(int64_t acc_bytes)
+{
+    int64_t n = WAVE_BYTES / (acc_bytes > 0 ? acc_bytes : 1);
+    return n < WAVE_BLOCKS ? n : WAVE_BLOCKS;
+}
 
 /* Channels of a depthwise chunk. */
 WFI_INLINE int64_t depth_width(const conv_core *c)
@@ -63,8 +72,9 @@ static bool wroom(const conv_core *core, conv_wroom *r)
         !wfi_ck_align(pack, 64, &pack)) {
         return false;
     }
-    if (g.c.threads > 1 && acc <= WAVE_BYTES && !g.depth) {
-        part = acc * WAVE_BLOCKS;
+    if (g.c.threads > 1 && !g.depth &&
+        (acc <= WAVE_SMALL || (acc <= WAVE_LARGE && g.units % g.c.threads != 0 && g.units < 4 * g.c.threads))) {
+        part = acc * (size_t)wave_blocks((int64_t)acc);
     }
     r->acc = 0;
     r->part = acc;
@@ -81,8 +91,9 @@ static const T *dy_block(const wgt_job *job, int64_t n, int64_t oy0, int64_t oy1
     const conv_core *c = &job->g.c;
     const conv_plane *p = &c->y;
     const void *dy = at(job->dy, n * p->s[0] + chan * p->s[1] + oy0 * p->s[2], p->dtype);
-    if (is_native(p->dtype) && p->s[1] == 1 && nj == nr && p->s[3] == nr && p->s[2] == c->ow * nr) {
-        *bp = nr;
+    if (is_native(p->dtype) && p->s[1] == 1 && nj == nr && p->s[2] == c->ow * p->s[3] && p->s[3] >= 0 &&
+        p->s[3] <= 4 * NR) { /* further apart, the pixels would crowd into a few sets of the cache */
+        *bp = p->s[3];
         return dy;
     }
     *bp = nr;
@@ -105,7 +116,7 @@ static void valid_rows(const conv_core *c, int64_t ky, int64_t oy0, int64_t oy1,
 }
 
 /* One kernel row of one panel over one block: acc[(kx, k), width] += sums over the block's pixels. */
-static void kernel_row(const geo *g, const T *a, int64_t rows, const T *b, int64_t nr, T *acc)
+static void kernel_row(const geo *g, const T *a, int64_t rows, const T *b, int64_t bp, int64_t nr, T *acc, ahead *next)
 {
     const conv_core *c = &g->c;
     wgt_fn *const *tiles = wgt_tiles[nr == NR];
@@ -117,9 +128,23 @@ static void kernel_row(const geo *g, const T *a, int64_t rows, const T *b, int64
     for (int64_t s = 0; s < g->per_row; s++) {
         for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m, acc += m * nr) {
             m = e.rows + (t < e.more);
-            tiles[m - 1](a + s * c->dw * g->pix + q, c->sw * g->pix, seg, rows, c->ow, b, nr, acc, nr);
+            tiles[m - 1](a + s * c->dw * g->pix + q, c->sw * g->pix, seg, rows, c->ow, b, bp, acc, nr, next);
         }
     }
+}
+
+/* What to fetch during a block: the input of the next one. times: kernel rows of all panels. */
+static ahead wgt_ahead(const wgt_job *job, int64_t n, int64_t blk, int64_t times)
+{
+    const conv_core *c = &job->g.c;
+    ahead next = { (const char *)job->x, (const char *)job->x, 0, 0 };
+    int64_t steps = times * job->g.per_row * even_split(job->g.len, MR2).tiles * job->g.rb * c->ow;
+    n += (blk + 1) / job->blocks;
+    blk = (blk + 1) % job->blocks;
+    int64_t oy = blk * WFI_CONV_ROWS, a = oy * c->sh - c->pt;
+    next.x = dense_rows(&c->x, job->x, n, c->n, a, a + job->g.rows, c->ih, c->iw, c->ci * c->groups, steps, &next.xs);
+    next.y = dense_rows(&c->y, job->dy, n, c->n, oy, oy + WFI_CONV_ROWS, c->oh, c->ow, c->co * c->groups, steps, &next.ys);
+    return next;
 }
 
 /* Units u0 .. u1-1 (panels of all groups) and kernel rows ky0 .. ky1-1 over block blk of image n, added to acc. */
@@ -132,6 +157,7 @@ static void wgt_block(const wgt_job *job, int64_t n, int64_t blk, int64_t u0, in
     int64_t oy0 = blk * WFI_CONV_ROWS, oy1 = c->oh - oy0 < WFI_CONV_ROWS ? c->oh : oy0 + WFI_CONV_ROWS;
     int64_t np = panels(c->co), steps = c->kw * c->ci, last_group = -1, first = 0;
     const T *rows = NULL;
+    ahead next = wgt_ahead(job, n, blk, (u1 - u0) * (ky1 - ky0));
     for (int64_t u = u0; u < u1; u++) {
         int64_t grp = u / np, j0 = u % np * NR, nr = panel_width(c->co, u % np), bp;
         int64_t nj = c->co - j0 < nr ? c->co - j0 : nr;
@@ -147,7 +173,7 @@ static void wgt_block(const wgt_job *job, int64_t n, int64_t blk, int64_t u0, in
             valid_rows(c, ky, oy0, oy1, &a, &b);
             if (a < b) {
                 kernel_row(g, rows + (a * c->sh - c->pt + ky * c->dh - first) * g->line, b - a,
-                           dy + (a - oy0) * c->ow * bp, nr, sum + ky * steps * nr);
+                           dy + (a - oy0) * c->ow * bp, bp, nr, sum + ky * steps * nr, &next);
             }
         }
     }
@@ -179,38 +205,80 @@ static void wave_chunk(void *arg, int64_t chunk, int worker)
               job->buffers + (size_t)worker * job->buffer_bytes);
 }
 
-static void run_waves(wgt_job *job, wfi_pool *pool)
+static void add_chunk(void *arg, int64_t chunk, int worker)
 {
-    const conv_core *c = &job->g.c;
-    int64_t size = acc_size(c), all = c->n * job->blocks;
-    for (job->block0 = 0; job->block0 < all; job->block0 += WAVE_BLOCKS) {
-        int64_t count = all - job->block0 < WAVE_BLOCKS ? all - job->block0 : WAVE_BLOCKS;
-        wfi_pool_run(pool, count, wave_chunk, job);
-        for (int64_t i = 0; i < count; i++) {
-            const T *part = job->part + i * size;
-            for (int64_t j = 0; j < size; j++) {
-                job->acc[j] += part[j];
-            }
+    const wgt_job *job = arg;
+    int64_t size = acc_size(&job->g.c), a = chunk * WAVE_SLICE, b = size - a < WAVE_SLICE ? size : a + WAVE_SLICE;
+    (void)worker;
+    for (int64_t i = 0; i < job->count; i++) {
+        const T *part = job->part + i * size;
+        for (int64_t j = a; j < b; j++) {
+            job->acc[j] += part[j];
         }
     }
 }
 
-/* acc to dw, rounded. */
-static void unpack(const wgt_job *job)
+static void run_waves(wgt_job *job, wfi_pool *pool)
 {
+    int64_t size = acc_size(&job->g.c), all = job->g.c.n * job->blocks;
+    int64_t wave = wave_blocks((size * (int64_t)sizeof(T) + 63) / 64 * 64);
+    for (job->block0 = 0; job->block0 < all; job->block0 += wave) {
+        job->count = all - job->block0 < wave ? all - job->block0 : wave;
+        wfi_pool_run(pool, job->count, wave_chunk, job);
+        wfi_pool_run(pool, ceil_div(size, WAVE_SLICE), add_chunk, job);
+    }
+}
+
+#if T_IS_FLOAT
+/* nj rows of dw, each a dense run over (k, tap), from a panel whose rows are (tap, k): tiles turned in registers. */
+static void unpack_dense(const T *src, int64_t nr, int64_t nj, int64_t ci, int64_t taps, T *dst, int64_t dj)
+{
+    int64_t cols = ci * taps, k = 0, tap = 0;
+    for (int64_t f = 0; f < cols; f += L) {
+        int64_t row[L], left = cols - f < L ? cols - f : L;
+        for (int64_t t = 0; t < left; t++) {
+            row[t] = (tap * ci + k) * nr;
+            if (++tap == taps) {
+                tap = 0;
+                k++;
+            }
+        }
+        for (int64_t j = 0; j < nj; j += L) {
+            V r[L];
+            UNROLL for (int t = 0; t < L; t++) {
+                r[t] = t < left ? load(src + row[t] + j) : (V){ 0 };
+            }
+            transpose(r);
+            for (int64_t i = 0; i < L && j + i < nj; i++) {
+                memcpy(dst + (j + i) * dj + f, &r[i], (size_t)left * sizeof(T));
+            }
+        }
+    }
+}
+#endif
+
+/* acc to dw, rounded. */
+static void unpack_chunk(void *arg, int64_t chunk, int worker)
+{
+    const wgt_job *job = arg;
     const conv_core *c = &job->g.c;
     const conv_plane *d = &job->p->dw;
-    int64_t taps = c->kh * c->kw, np = panels(c->co), j0;
-    for (int64_t u = 0; u < job->g.units; u++) {
-        int64_t grp = u / np, nr = panel_width(c->co, u % np);
-        j0 = u % np * NR;
-        const T *src = job->acc + taps * c->ci * (grp * padded(c->co) + j0);
-        for (int64_t j = 0; j < nr && j0 + j < c->co; j++) {
-            for (int64_t k = 0; k < c->ci; k++) {
-                for (int64_t t = 0; t < taps; t++) {
-                    int64_t o = (grp * c->co + j0 + j) * d->s[0] + k * d->s[1] + t / c->kw * d->s[2] + t % c->kw * d->s[3];
-                    narrow(job->dw, o, src[(t * c->ci + k) * nr + j], d->dtype);
-                }
+    int64_t taps = c->kh * c->kw, np = panels(c->co), grp = chunk / np, j0 = chunk % np * NR;
+    int64_t nr = panel_width(c->co, chunk % np), nj = c->co - j0 < nr ? c->co - j0 : nr;
+    const T *src = job->acc + taps * c->ci * (grp * padded(c->co) + j0);
+    (void)worker;
+#if T_IS_FLOAT
+    if (d->dtype == WF_F32 && (d->s[3] == 1 || c->kw == 1) && (d->s[2] == c->kw || c->kh == 1) &&
+        (d->s[1] == taps || c->ci == 1)) {
+        unpack_dense(src, nr, nj, c->ci, taps, (T *)job->dw + (grp * c->co + j0) * d->s[0], d->s[0]);
+        return;
+    }
+#endif
+    for (int64_t j = 0; j < nj; j++) {
+        for (int64_t k = 0; k < c->ci; k++) {
+            for (int64_t t = 0; t < taps; t++) {
+                int64_t o = (grp * c->co + j0 + j) * d->s[0] + k * d->s[1] + t / c->kw * d->s[2] + t % c->kw * d->s[3];
+                narrow(job->dw, o, src[(t * c->ci + k) * nr + j], d->dtype);
             }
         }
     }
@@ -260,12 +328,12 @@ static depth_weight_fn *const depth_weight_tiles[2][DEPTH_ROWS] = {
     { depth_weight_1_2, depth_weight_2_2, depth_weight_3_2, depth_weight_4_2 },
 };
 
-/* One block of width (<= chan) channels: rows of x at a, packed dy. acc: element [0, 0, first channel]. */
-static void depth_weight_block(const geo *g, const T *rows, int64_t first, const T *dy, int64_t oy0, int64_t oy1,
-                               int64_t width, T *acc)
+/* One block of width (<= chan) channels: rows of x, dy with pixels bp apart. acc: element [0, 0, first channel]. */
+static void depth_weight_block(const geo *g, const T *rows, int64_t first, const T *dy, int64_t bp, int64_t oy0,
+                               int64_t oy1, int64_t width, T *acc)
 {
     const conv_core *c = &g->c;
-    int64_t wl = ceil_div(c->groups, L) * L, bp = g->chan;
+    int64_t wl = ceil_div(c->groups, L) * L;
     even e = even_split(c->kw, DEPTH_ROWS);
     for (int64_t ky = 0; ky < c->kh; ky++) {
         int64_t a, b;
@@ -299,7 +367,7 @@ static void depth_weight_chunk(void *arg, int64_t chunk, int worker)
             const T *rows = block_rows(&g, x, 0, oy0, oy1, buf, &first);
             g.chan = job->g.chan;
             const T *dy = dy_block(job, n, oy0, oy1, j0, nj, g.chan, pack, &bp);
-            depth_weight_block(&g, rows, first, dy, oy0, oy1, ceil_div(nj, L) * L, job->acc + j0);
+            depth_weight_block(&g, rows, first, dy, bp, oy0, oy1, ceil_div(nj, L) * L, job->acc + j0);
         }
     }
 }
@@ -345,5 +413,5 @@ static void run_weight(const conv_wgrad *p, const conv_wroom *r, void *const *ar
         job.nu = threads == 1 ? 1 : units < 4 * threads ? units : 4 * threads;
         wfi_pool_run(pool, job.nu * job.nky, tiles_chunk, &job);
     }
-    unpack(&job);
+    wfi_pool_run(pool, job.g.units, unpack_chunk, &job);
 }
