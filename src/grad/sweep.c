@@ -8,6 +8,7 @@ typedef struct sweep {
     wf_ctx *c;
     uint32_t loss;
     const char *site;
+    uint32_t vars; /* their mark, where gradients of variables are wanted; else 0 */
 } sweep;
 
 static bool is_float(const wf_ctx *c, uint32_t type)
@@ -166,7 +167,7 @@ static void walk(sweep *s, uint32_t lo, uint32_t hi)
             continue;
         if (op < WFI_OP_COUNT)
             one_rule(s, i, &wfi_op_table[op]);
-        else if (op == WFI_EV_VALUE && from != WFI_NONE && c->adj[i] && c->mark[from])
+        else if (op == WFI_EV_VALUE && from != WFI_NONE && c->adj[i] && c->mark[from] && !(s->vars && c->mark[i] == 2))
             add_to(s, from, c->adj[i]);
         if (op < WFI_OP_COUNT && c->run_now && c->mark[i] != 2) /* an adjoint dies after its last use */
             set_adj(c, i, NULL);
@@ -240,11 +241,12 @@ static void finish(sweep *s)
         set_adj(s->c, i, NULL);
 }
 
+/* Every value that a wanted variable had in this step is a leaf, also one that was assigned before in this step. */
 static void want_vars(wf_ctx *c, uint32_t loss, uint32_t serial)
 {
     for (uint32_t i = 0; i <= loss; i++) {
         const wfi_rec *r = &c->r.base[i];
-        if (WFI_KEY_OP(r->key) == WFI_EV_VALUE && r->in[0] == WFI_NONE)
+        if (WFI_KEY_OP(r->key) == WFI_EV_VALUE)
             c->mark[i] = c->var[WFI_KEY_PAYLOAD(r->key)]->mark == serial ? 2 : 0;
     }
 }
@@ -255,7 +257,7 @@ static void gather_vars(sweep *s, wf_tensor **out)
     wf_ctx *c = s->c;
     for (uint32_t i = 0; i <= s->loss && c->status == WF_OK; i++) {
         const wfi_rec *r = &c->r.base[i];
-        if (WFI_KEY_OP(r->key) != WFI_EV_VALUE || r->in[0] != WFI_NONE || !c->adj[i])
+        if (WFI_KEY_OP(r->key) != WFI_EV_VALUE || !c->adj[i] || c->var[WFI_KEY_PAYLOAD(r->key)]->mark != s->vars)
             continue;
         uint32_t k = c->var[WFI_KEY_PAYLOAD(r->key)]->slot;
         out[k] = out[k] ? wf_add_(out[k], c->adj[i], s->site) : take(c, c->adj[i]);
@@ -264,8 +266,8 @@ static void gather_vars(sweep *s, wf_tensor **out)
 
 wf_status wfi_sweep_vars(wf_ctx *c, uint32_t loss, uint32_t n, wf_var *const *var, wf_tensor **out, const char *site)
 {
-    sweep s = { c, loss, site };
     uint32_t serial = ++c->sweep;
+    sweep s = { c, loss, site, serial };
     bool notape = c->notape;
     uint64_t keybits = c->keybits;
     c->notape = true; /* what an optimiser asks for carries no history: memory goes back as the sweep goes on */
@@ -289,7 +291,7 @@ wf_status wfi_sweep_vars(wf_ctx *c, uint32_t loss, uint32_t n, wf_var *const *va
 wf_status wfi_sweep_records(wf_ctx *c, uint32_t loss, uint32_t n, wf_tensor *const *wrt, wf_tensor **out,
                             const char *site)
 {
-    sweep s = { c, loss, site };
+    sweep s = { c, loss, site, 0 };
     if (!clear(&s, 0, loss))
         return c->status;
     for (uint32_t i = 0; i < n; i++) {

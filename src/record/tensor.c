@@ -284,13 +284,14 @@ wf_tensor *wf_value_(wf_var *v, const char *site)
     else if (c->status != WF_OK)
         return NULL;
     else if (c->run_now) {
-        static const uint32_t none[3] = { WFI_NONE, WFI_NONE, WFI_NONE };
+        bool assigned = c->in_step && (v->cur & WFI_TAG_STEP) == c->r.stag; /* history goes on through it */
+        const uint32_t from[3] = { assigned ? (uint32_t)v->cur & WFI_NONE : WFI_NONE, WFI_NONE, WFI_NONE };
         v->buf->refs++;
         h = wfi_emit_leaf(c, v->type, v->buf, wfi_ids_dense(&c->ids, v->type), site);
         if (!h || !c->in_step)
             return h;
         h->op = WFI_EV_VALUE;
-        if (!wfi_emit_track(c, h, key, none))
+        if (!wfi_emit_track(c, h, key, from))
             return NULL;
     } else {
         uint32_t from = (v->cur & WFI_TAG_STEP) == c->r.stag ? (uint32_t)v->cur & WFI_NONE : WFI_NONE;
@@ -343,6 +344,7 @@ wf_status wf_assign_(wf_var *v, wf_tensor *t, const char *site)
             t = wfi_emit_const(c, dtype, t->u.weak, site);
         if (t && wfi_tensor_compute(c, t, site) == WF_OK)
             (void)wfi_run_assign(c, v, t);
+        v->cur = t && c->in_step && wfi_in_step(c, t) ? t->tag : 0;
         c->vserial++;
         return c->status;
     }
