@@ -93,6 +93,46 @@ wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
     return w && (b || o->no_bias) ? affine(x, w, b, site) : NULL;
 }
 
+static int32_t either(int32_t own, int32_t both)
+{
+    return own ? own : both ? both : 1;
+}
+
+wf_tensor *wf_nn_conv2d_(wf_model *m, const char *name, wf_tensor *x, int64_t out, const wf_nn_conv2d_opts *o,
+                         const char *site)
+{
+    static const wf_nn_conv2d_opts plain;
+    static const char call[] = "wf_nn_conv2d";
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 4, 4, site) ||
+        !positive(m, out, "the number of outputs", call, site))
+        return NULL;
+    int32_t groups = either(o->groups, 0), kh = either(o->kernel_h, o->kernel), kw = either(o->kernel_w, o->kernel);
+    int64_t channels = wfi_shape(x).d[1];
+    if (!positive(m, groups, ".groups", call, site) || !positive(m, kh, ".kernel", call, site) ||
+        !positive(m, kw, ".kernel", call, site))
+        return NULL;
+    if (channels % groups || out % groups) {
+        wfi_error_set(m->root->ctx, WF_ERR_SHAPE, call, site,
+                      "%d groups do not divide both %lld channels and %lld outputs", (int)groups, (long long)channels,
+                      (long long)out);
+        return NULL;
+    }
+    wf_dtype dtype = wfi_dtype(x);
+    int64_t in = channels / groups;
+    wf_param_opts wo = weight_opts(WF_INIT_UNIFORM_FAN_IN, 0, dtype), bo = bias_opts(wo.init, in * kh * kw, dtype);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "conv2d weight", WF_DIMS(out, in, kh, kw), &wo, site);
+    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "conv2d bias", WF_DIMS(out), &bo, site);
+    if (!w || (!b && !o->no_bias))
+        return NULL;
+    wf_tensor *y = wf_conv2d_(x, w,
+                              WF_OPTS(wf_conv2d_opts, .stride = o->stride, .stride_h = o->stride_h,
+                                      .stride_w = o->stride_w, .pad = o->pad, .pad_h = o->pad_h, .pad_w = o->pad_w,
+                                      .dilation = o->dilation, .groups = groups),
+                              site);
+    return b ? wf_add_(y, wf_reshape_(b, WF_DIMS(out, 1, 1), site), site) : y;
+}
+
 wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_layer_norm_opts *o,
                              const char *site)
 {
