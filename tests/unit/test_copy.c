@@ -193,7 +193,7 @@ static void test_large(void **state)
 {
     (void)state;
     int64_t n = 4 * 1024 * 1024 + 7;
-    float *x = aligned_alloc(64, (size_t)(n + 64) * 4), *y = aligned_alloc(64, (size_t)(n + 64) * 4);
+    float *x = aligned_alloc(64, (size_t)(n + 79) / 16 * 64), *y = aligned_alloc(64, (size_t)(n + 79) / 16 * 64);
     assert_non_null(x);
     assert_non_null(y);
     for (int64_t i = 0; i < n; i++)

@@ -90,7 +90,7 @@ static void mismatch(const call *c, int isa, int64_t i, double is, double want)
 }
 
 #define EVERY_ROW(c)                                                                                                   \
-    for (int row_ = 0; row_ < WFI_ROWOF_COUNT; row_++)                                                                   \
+    for (int row_ = 0; row_ < WFI_ROWOF_COUNT; row_++)                                                                 \
         for (int t_ = 0; t_ < TYPES; t_++)                                                                             \
             if (tables[0]->fn[row_][types[t_]])                                                                        \
                 for (call c = { .row = row_, .arity = tables[0]->row[row_].arity, .t = types[t_] }; c.t; c.t = 0)
@@ -212,7 +212,8 @@ static tensor operand(wf_dtype t, wf_dims s, enum layout l, unsigned mask)
 static void test_layouts(void **state)
 {
     (void)state;
-    const int rows_tried[] = { WFI_ROWOF_add, WFI_ROWOF_relu, WFI_ROWOF_lt, WFI_ROWOF_where, WFI_ROWOF_clamp, WFI_ROWOF_exp };
+    const int rows_tried[] = { WFI_ROWOF_add,   WFI_ROWOF_relu,  WFI_ROWOF_lt,
+                               WFI_ROWOF_where, WFI_ROWOF_clamp, WFI_ROWOF_exp };
     const wf_dtype kinds[] = { WF_F32, WF_BF16, WF_F64, WF_U8 };
     const unsigned masks[] = { 0, 1, 2, 5, 8, 15, 6 };
     for (int isa = 0; isa < ISAS && has_isa(isa); isa++) {
@@ -286,7 +287,8 @@ static void test_streaming(void **state)
 {
     (void)state;
     enum { N = 3 * 1024 * 1024 + 5 };
-    float *a = aligned_alloc(64, N * 4 + 124), *b = aligned_alloc(64, N * 4 + 124), *y = aligned_alloc(64, N * 4 + 124);
+    float *a = aligned_alloc(64, (N * 4 + 127) / 64 * 64), *b = aligned_alloc(64, (N * 4 + 127) / 64 * 64),
+          *y = aligned_alloc(64, (N * 4 + 127) / 64 * 64);
     for (int i = 0; i < N; i++) {
         a[i] = (float)(i % 997);
         b[i] = (float)(i % 13);

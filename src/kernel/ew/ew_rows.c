@@ -1,7 +1,11 @@
 /* ew_rows.c - a function for each row of elementwise.def and each type that it has.
  *
- * A function works on blocks of one vector register, so that its loop has a known length and becomes straight vector code, once: a
- * single operand is spread over a block that stands still, and the last elements go through padded blocks. */
+ * A function works on blocks of one vector register, so that its loop has a known length and becomes straight vector
+ * code, once: a single operand is spread over a block that stands still, and the last elements go through padded
+ * blocks. */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed" /* division of whole numbers stays scalar */
+#endif
 #include "kernel/ew/ew.h"
 #include "kernel/ew/half.h"
 #include "kernel/vmath.h"
@@ -76,7 +80,6 @@ WFI_INLINE void tail_out(void *to, const void *pad, int64_t bytes, size_t each)
 #endif
 
 #if defined __clang__
-#pragma clang diagnostic ignored "-Wpass-failed" /* division of whole numbers stays scalar */
 #define LANES_LOOP _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
 #else
 #define LANES_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 1") /* unrolled too early it would stay scalar */
@@ -115,9 +118,12 @@ WFI_INLINE void tail_out(void *to, const void *pad, int64_t bytes, size_t each)
 #define UNUSED_2               (void)in_c;
 #define UNUSED_3
 
+/* Whole numbers wrap, as the vector instructions do; the bodies are read by more than C, so they say a + b. */
+#define WRAPS __attribute__((no_sanitize("signed-integer-overflow")))
+
 /* y: R[n]; a: A[n], computed in CA; b, c: S[n], computed in C. The body reads a, b and c. */
 #define FUNCTION(name, arity, R, A, CA, S, C, count, ...)                                                              \
-    static void name(void *y, const void *in_a, const void *in_b, const void *in_c, int64_t n, unsigned splat)         \
+    WRAPS static void name(void *y, const void *in_a, const void *in_b, const void *in_c, int64_t n, unsigned splat)   \
     {                                                                                                                  \
         enum { L = count };                                                                                            \
         _Alignas(64) R pad_y[64 / sizeof(R)];                                                                          \
