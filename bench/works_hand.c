@@ -9,13 +9,14 @@
 #include "device/cpu/cpu.h"
 #include "kernel/ew/ew.h"
 #include "kernel/gemm/gemm.h"
+#include "kernel/optim/optim.h"
 #include "kernel/reduce/reduce.h"
 
 enum { BATCH = 8, IN = 16, HIDDEN = 32, OUT = 4, MAX_CALLS = 48, SCRATCH = 1 << 20, FLOATS = 1 << 14 };
 
 typedef struct call {
     wfi_kernel_fn *run;
-    void *args[4];
+    void *args[WFI_OPTIM_SLOTS];
     _Alignas(16) char params[WFI_PARAMS_MAX];
 } call;
 
@@ -32,9 +33,13 @@ typedef struct hand {
     float *floats;
     size_t used;
     void *scratch;
+    mat one;
+    double rate[8];    /* the scalars of sgd: the rate and no more */
     const float *loss; /* of the last step */
     const char *why;   /* the first kernel that declined */
 } hand;
+
+static const wfi_view scalars = { .dtype = WF_F64, .ndim = 1, .dim = { 8 }, .stride = { 1 } };
 
 static mat matrix(hand *h, int64_t rows, int64_t cols)
 {
@@ -121,21 +126,28 @@ static mat linear(hand *h, mat x, mat w, mat b)
     return each(h, WFI_EW_add, y, y, b);
 }
 
-static void update(hand *h, mat p, mat g, mat rate)
+/* p - rate g */
+static void update(hand *h, mat p, mat g)
 {
-    each(h, WFI_EW_mul, g, g, rate);
-    each(h, WFI_EW_sub, p, p, g);
+    call *c = next(h);
+    size_t scratch = 0;
+    wfi_optim_spec s = { .kind = WFI_OPTIM_SGD, .threads = 1 };
+    const wfi_view *v[WFI_OPTIM_SLOTS] = { &p.view, NULL, &p.view, NULL, &g.view, &h->one.view, &scalars };
+    memcpy(s.v, v, sizeof v);
+    declined(h, h->cpu.optim->prepare(&s, c->params, &scratch), scratch);
+    c->run = h->cpu.optim->run;
+    c->args[0] = c->args[2] = p.data, c->args[4] = g.data, c->args[5] = h->one.data, c->args[6] = h->rate;
 }
 
 /* Gradients of a linear layer and its update; returns the gradient of its input, which is not wanted at the first. */
-static mat backward(hand *h, mat x, mat w, mat b, mat gy, mat rate, bool first)
+static mat backward(hand *h, mat x, mat w, mat b, mat gy, bool first)
 {
     mat gx = gy;
     if (!first)
         gx = product(h, gy, w);
     mat gw = product(h, transposed(gy), x), gb = sums(h, gy, false);
-    update(h, w, gw, rate);
-    update(h, b, gb, rate);
+    update(h, w, gw);
+    update(h, b, gb);
     return gx;
 }
 
@@ -146,7 +158,9 @@ static void build(hand *h)
     mat b1 = matrix(h, 1, HIDDEN), b2 = matrix(h, 1, HIDDEN), b3 = matrix(h, 1, OUT);
     for (size_t i = 0; i < h->used; i++)
         h->floats[i] *= 0.2f;
-    mat rate = number(h, 0.01f), scale = number(h, 2.0f / (BATCH * OUT));
+    h->one = number(h, 1);
+    h->rate[0] = 0.01;
+    mat scale = number(h, 2.0f / (BATCH * OUT));
 
     mat z1 = linear(h, x, w1, b1), h1 = each(h, WFI_EW_relu, matrix(h, BATCH, HIDDEN), z1, z1);
     mat z2 = linear(h, h1, w2, b2), h2 = each(h, WFI_EW_relu, matrix(h, BATCH, HIDDEN), z2, z2);
@@ -156,9 +170,9 @@ static void build(hand *h)
     h->loss = each(h, WFI_EW_mul, loss, loss, number(h, 1.0f / (BATCH * OUT))).data;
 
     mat g = each(h, WFI_EW_mul, d, d, scale);
-    g = backward(h, h2, w3, b3, g, rate, false);
-    g = backward(h, h1, w2, b2, each(h, WFI_EW_gate, g, g, h2), rate, false);
-    backward(h, x, w1, b1, each(h, WFI_EW_gate, g, g, h1), rate, true);
+    g = backward(h, h2, w3, b3, g, false);
+    g = backward(h, h1, w2, b2, each(h, WFI_EW_gate, g, g, h2), false);
+    backward(h, x, w1, b1, each(h, WFI_EW_gate, g, g, h1), true);
 }
 
 static void drop(void *state)
