@@ -99,8 +99,14 @@ static inline void put(wf_dtype t, void *p, double x)
     case WF_F32: memcpy(p, &f, 4); break;
     case WF_I64: memcpy(p, &i, 8); break;
     case WF_I32: memcpy(p, &j, 4); break;
-    case WF_BF16: h = encode16(as_type(t, x), 7, -126); memcpy(p, &h, 2); break;
-    case WF_F16: h = encode16(as_type(t, x), 10, -14); memcpy(p, &h, 2); break;
+    case WF_BF16:
+        h = encode16(as_type(t, x), 7, -126);
+        memcpy(p, &h, 2);
+        break;
+    case WF_F16:
+        h = encode16(as_type(t, x), 10, -14);
+        memcpy(p, &h, 2);
+        break;
     default: memcpy(p, &b, 1);
     }
 }
@@ -232,7 +238,8 @@ static int pools_down(void **state)
 }
 
 /* Runs with scratch of exactly the bytes asked for, filled with NaNs before; returns the fault. */
-static inline wfi_fault run_kernel(wfi_kernel_fn *fn, const void *params, void *const *args, size_t scratch, int threads)
+static inline wfi_fault run_kernel(wfi_kernel_fn *fn, const void *params, void *const *args, size_t scratch,
+                                   int threads)
 {
     wfi_fault fault;
     memset(&fault, 0, sizeof fault);
@@ -262,9 +269,15 @@ static inline bool has_isa(int isa)
 #endif
 }
 #if defined __x86_64__
-#define ISA_TABLES(family) { &family##_portable, &family##_avx2, &family##_avx512 }
+#define ISA_TABLES(family)                                                                                             \
+    {                                                                                                                  \
+        &family##_portable, &family##_avx2, &family##_avx512                                                           \
+    }
 #else
-#define ISA_TABLES(family) { &family##_portable, NULL, NULL }
+#define ISA_TABLES(family)                                                                                             \
+    {                                                                                                                  \
+        &family##_portable, NULL, NULL                                                                                 \
+    }
 #endif
 enum { ISAS = 3 };
 

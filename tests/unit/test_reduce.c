@@ -283,8 +283,8 @@ static void test_channels(void **state)
 static void test_blocks(void **state)
 {
     (void)state;
-    static const wfi_reduce_kind kinds[] = { WFI_REDUCE_SUM, WFI_REDUCE_SQUARES, WFI_REDUCE_MAX, WFI_REDUCE_ARGMIN,
-                                             WFI_REDUCE_LOGSUMEXP, WFI_REDUCE_MEAN };
+    static const wfi_reduce_kind kinds[] = { WFI_REDUCE_SUM,    WFI_REDUCE_SQUARES,   WFI_REDUCE_MAX,
+                                             WFI_REDUCE_ARGMIN, WFI_REDUCE_LOGSUMEXP, WFI_REDUCE_MEAN };
     static const int64_t sizes[] = { 65536, 65537, 200000 };
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++) {
@@ -324,7 +324,8 @@ static void test_strides(void **state)
             char params[WFI_PARAMS_MAX];
             size_t scratch;
             float y = -1;
-            assert_null(tables[isa]->prepare(WFI_REDUCE_SUM, &v[i]->v, 3, &(wfi_view){ .dtype = WF_F32 }, 2, params, &scratch));
+            assert_null(
+                tables[isa]->prepare(WFI_REDUCE_SUM, &v[i]->v, 3, &(wfi_view){ .dtype = WF_F32 }, 2, params, &scratch));
             run_kernel(tables[isa]->run, params, (void *[]){ &y, v[i]->at }, scratch, 2);
             assert_true(y == want[i]);
         }
@@ -397,7 +398,8 @@ static void test_empty(void **state)
     for (int isa = 0; isa < ISAS; isa++) {
         for (int k = 0; k < WFI_REDUCE_COUNT && has_isa(isa); k++) {
             tensor x = tensor_new(WF_F32, WF_DIMS(0, 10), ROWS);
-            tensor y = tensor_new(result_type(k, WF_F32), WF_DIMS(10), ROWS), z = tensor_new(y.v.dtype, WF_DIMS(0), ROWS);
+            tensor y = tensor_new(result_type(k, WF_F32), WF_DIMS(10), ROWS),
+                   z = tensor_new(y.v.dtype, WF_DIMS(0), ROWS);
             char params[WFI_PARAMS_MAX];
             size_t scratch;
             const char *why = tables[isa]->prepare(k, &x.v, 1, &y.v, 2, params, &scratch);
@@ -406,9 +408,9 @@ static void test_empty(void **state)
             if (!why) {
                 run_kernel(tables[isa]->run, params, (void *[]){ y.at, x.at }, scratch, 2);
                 double want = k == WFI_REDUCE_PROD || k == WFI_REDUCE_ALL ? 1
-                              : k == WFI_REDUCE_MEAN                     ? NAN
-                              : k == WFI_REDUCE_LOGSUMEXP                ? -INFINITY
-                                                                         : 0;
+                              : k == WFI_REDUCE_MEAN                      ? NAN
+                              : k == WFI_REDUCE_LOGSUMEXP                 ? -INFINITY
+                                                                          : 0;
                 for (int64_t i = 0; i < 10; i++) {
                     assert_true(same(get(&y, i), want));
                 }
@@ -424,7 +426,8 @@ static void test_empty(void **state)
 static void test_declines(void **state)
 {
     (void)state;
-    wfi_view x = { WF_I32, 2, { 3, 4 }, { 4, 1 } }, y = { WF_I32, 1, { 3 }, { 1 } }, s = { WF_F8E4M3, 2, { 3, 4 }, { 4, 1 } };
+    wfi_view x = { WF_I32, 2, { 3, 4 }, { 4, 1 } }, y = { WF_I32, 1, { 3 }, { 1 } },
+             s = { WF_F8E4M3, 2, { 3, 4 }, { 4, 1 } };
     char params[WFI_PARAMS_MAX];
     size_t scratch;
     assert_non_null(tables[0]->prepare(WFI_REDUCE_SUM, &x, 2, &y, 1, params, &scratch));  /* wants i64 */
@@ -439,7 +442,8 @@ static void test_declines(void **state)
 static void check_maxgrad(wf_dtype t, wf_dims s, uint32_t axes, enum layout l, bool keep)
 {
     tensor x = tensor_new(t, s, l), dx = tensor_new(t, s, (enum layout)random_below(LAYOUTS));
-    tensor y = tensor_new(t, kept_dims(&x.v, axes, keep), ROWS), dy = tensor_new(t, kept_dims(&x.v, axes, keep), REVERSED);
+    tensor y = tensor_new(t, kept_dims(&x.v, axes, keep), ROWS),
+           dy = tensor_new(t, kept_dims(&x.v, axes, keep), REVERSED);
     int64_t total = elements(&x.v), outputs = elements(&y.v), *at = malloc((size_t)total * sizeof *at);
     double *want = malloc((size_t)total * sizeof *want);
     for (int64_t i = 0; i < total; i++) {
@@ -486,7 +490,8 @@ static void test_maxgrad(void **state)
         for (int d = 0; d < s.n; d++) {
             s.d[d] = 1 + random_below(s.n > 2 ? 6 : 40);
         }
-        check_maxgrad(all_types[turn % 4], s, random_bits() & ((1u << s.n) - 1), (enum layout)(turn % LAYOUTS), turn % 2);
+        check_maxgrad(all_types[turn % 4], s, random_bits() & ((1u << s.n) - 1), (enum layout)(turn % LAYOUTS),
+                      turn % 2);
     }
     check_maxgrad(WF_F32, WF_DIMS(700, 3), 1, ROWS, false);
     check_maxgrad(WF_F32, WF_DIMS(9, 300), 1, ROWS, false);
@@ -519,10 +524,10 @@ static void test_many_ties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_lengths),  cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_strides),  cmocka_unit_test(test_arg_cases),
-        cmocka_unit_test(test_wide_accumulator), cmocka_unit_test(test_empty), cmocka_unit_test(test_declines),
-        cmocka_unit_test(test_maxgrad),       cmocka_unit_test(test_many_ties),
+        cmocka_unit_test(test_random_shapes),    cmocka_unit_test(test_lengths),   cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_blocks),           cmocka_unit_test(test_strides),   cmocka_unit_test(test_arg_cases),
+        cmocka_unit_test(test_wide_accumulator), cmocka_unit_test(test_empty),     cmocka_unit_test(test_declines),
+        cmocka_unit_test(test_maxgrad),          cmocka_unit_test(test_many_ties),
     };
     return cmocka_run_group_tests(tests, pools_up, pools_down);
 }

@@ -221,7 +221,11 @@ static void check(call c)
             tensor v[SLOTS];
             bool there[SLOTS];
             build(&c, v, there, (enum layout)l, l % 2);
-            wfi_row_spec s = { .kind = c.kind, .axis = c.axis, .threads = 1 + l % 3, .ignore = -100, .eps = 1e-5,
+            wfi_row_spec s = { .kind = c.kind,
+                               .axis = c.axis,
+                               .threads = 1 + l % 3,
+                               .ignore = -100,
+                               .eps = 1e-5,
                                .smoothing = c.smooth ? 0.1 : 0 };
             void *args[SLOTS] = { NULL };
             for (int i = 0; i < SLOTS; i++) {
@@ -267,7 +271,9 @@ static void test_kinds(void **state)
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int k = 0; k < WFI_ROW_NORM_PARAM_GRAD; k++) {
         for (int t = 0; t < 4; t++) {
-            call c = { .kind = (wfi_row_kind)k, .t = types[t], .seed = seed++, .gamma = true, .beta = true, .stats = true };
+            call c = {
+                .kind = (wfi_row_kind)k, .t = types[t], .seed = seed++, .gamma = true, .beta = true, .stats = true
+            };
             c.s = WF_DIMS(37, 70), c.axis = 1;
             check(c);
             c.s = WF_DIMS(19, 35), c.axis = 0, c.gamma = false;
@@ -289,8 +295,14 @@ static void test_lengths(void **state)
             if (n[i] == 1 && k >= WFI_ROW_NORM) {
                 continue; /* one element has no deviation: nothing but rounding left to compare */
             }
-            check((call){ .kind = (wfi_row_kind)k, .t = i % 2 ? WF_F32 : WF_F64, .s = WF_DIMS(4, n[i]), .axis = 1,
-                          .seed = i, .gamma = i % 3, .beta = i % 3 > 1, .stats = true });
+            check((call){ .kind = (wfi_row_kind)k,
+                          .t = i % 2 ? WF_F32 : WF_F64,
+                          .s = WF_DIMS(4, n[i]),
+                          .axis = 1,
+                          .seed = i,
+                          .gamma = i % 3,
+                          .beta = i % 3 > 1,
+                          .stats = true });
         }
     }
 }
@@ -304,11 +316,11 @@ static wfi_fault plain(int isa, wfi_row_spec s, int64_t rows, int64_t n, void *c
     wfi_view label = { WF_I64, 1, { rows }, { 1 } };
     for (int i = 0; roles[s.kind][i]; i++) {
         char role = roles[s.kind][i];
-        s.v[i] = !args[i]                       ? NULL
-                 : role == 'X' || role == 'Y'   ? &line
-                 : role == 'v' || role == 'g'   ? &column
-                 : role == 'L'                  ? &label
-                                                : &side;
+        s.v[i] = !args[i]                     ? NULL
+                 : role == 'X' || role == 'Y' ? &line
+                 : role == 'v' || role == 'g' ? &column
+                 : role == 'L'                ? &label
+                                              : &side;
     }
     char params[WFI_PARAMS_MAX];
     size_t scratch;
@@ -330,7 +342,8 @@ static void test_exp_bits(void **state)
         x[2 * i] = 0, x[2 * i + 1] = -110.f * (float)i / N;
         dy[2 * i] = -1, dy[2 * i + 1] = 0;
     }
-    x[1] = -0.f, x[3] = -INFINITY, x[5] = -1e30f, x[7] = -103.972084f, x[9] = -103.97209f, x[11] = -104.5f, x[13] = -1e-30f;
+    x[1] = -0.f, x[3] = -INFINITY, x[5] = -1e30f, x[7] = -103.972084f, x[9] = -103.97209f, x[11] = -104.5f,
+    x[13] = -1e-30f;
     for (int isa = 0; isa < ISAS; isa++) {
         if (has_isa(isa)) {
             plain(isa, (wfi_row_spec){ .kind = WFI_ROW_SOFTMAX }, N, 2, (void *[SLOTS]){ y, x });
@@ -531,7 +544,8 @@ static void test_xent_cases(void **state)
             labels[1] = 3;
             s.kind = (wfi_row_kind)k;
             wfi_fault f = plain(isa, s, 2, 3,
-                                k == WFI_ROW_XENT ? (void *[SLOTS]){ l2, NULL, p, labels } : (void *[SLOTS]){ dp, p, labels, g2 });
+                                k == WFI_ROW_XENT ? (void *[SLOTS]){ l2, NULL, p, labels }
+                                                  : (void *[SLOTS]){ dp, p, labels, g2 });
             assert_true(f.set && f.status == WF_ERR_INDEX && f.value == 3 && f.position == 1 && f.size == 3);
             assert_true(l2[1] == 0 && dp[3] == 0);
         }
@@ -624,9 +638,9 @@ static void test_empty(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),       cmocka_unit_test(test_lengths),    cmocka_unit_test(test_exp_bits),
-        cmocka_unit_test(test_order),       cmocka_unit_test(test_norm_params), cmocka_unit_test(test_norm_cases),
-        cmocka_unit_test(test_xent_cases),  cmocka_unit_test(test_softmax_cases), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_kinds),      cmocka_unit_test(test_lengths),       cmocka_unit_test(test_exp_bits),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_norm_params),   cmocka_unit_test(test_norm_cases),
+        cmocka_unit_test(test_xent_cases), cmocka_unit_test(test_softmax_cases), cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, pools_up, pools_down);
 }

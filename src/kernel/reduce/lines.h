@@ -12,7 +12,9 @@
 #include <immintrin.h>
 #endif
 
-enum { NEST_OPS = 4 };
+#ifndef NEST_OPS
+#define NEST_OPS 4 /* operands that a nest walks over; a file may want more */
+#endif
 
 typedef struct nest {
     int64_t nd; /* >= 1 after nest_close */

@@ -175,10 +175,12 @@ TYPED_LOGS(f64, double)
 TYPED(i64, int64_t, EQ_INT)
 
 #define TABLE(S, T, EXP, LOG)                                                                                          \
-    { sizeof(T),         fill_##S,  { EACH_OP(NAME_GROUPS, S) }, { EACH_OP(NAME_COLUMNS, S) }, root_##S, roots_##S,    \
-      fold_parts_##S,    find_##S,  find_columns_##S,            EXP,                          LOG,      divide_##S }
-static const typed types[3] = { TABLE(f32, float, exp_sub_f32, log_add_f32), TABLE(f64, double, exp_sub_f64, log_add_f64),
-                                TABLE(i64, int64_t, NULL, NULL) };
+    {                                                                                                                  \
+        sizeof(T), fill_##S, { EACH_OP(NAME_GROUPS, S) }, { EACH_OP(NAME_COLUMNS, S) }, root_##S, roots_##S,           \
+            fold_parts_##S, find_##S, find_columns_##S, EXP, LOG, divide_##S                                           \
+    }
+static const typed types[3] = { TABLE(f32, float, exp_sub_f32, log_add_f32),
+                                TABLE(f64, double, exp_sub_f64, log_add_f64), TABLE(i64, int64_t, NULL, NULL) };
 
 /* ---- prepare ---- */
 
@@ -189,8 +191,7 @@ static const char *check_dtypes(wfi_reduce_kind kind, wf_dtype x, wf_dtype y)
     }
     switch (kind) {
     case WFI_REDUCE_MEAN:
-    case WFI_REDUCE_LOGSUMEXP:
-        return is_float(x) && is_float(y) ? NULL : "only floats have this reduction";
+    case WFI_REDUCE_LOGSUMEXP: return is_float(x) && is_float(y) ? NULL : "only floats have this reduction";
     case WFI_REDUCE_SUM:
     case WFI_REDUCE_SQUARES:
     case WFI_REDUCE_PROD:

@@ -4,12 +4,12 @@
 typedef struct FN(moments) {
     FT first, rstd, shift;
     FT mean;
-    bool wide;                 /* the row left the range of FT: use these */
+    bool wide; /* the row left the range of FT: use these */
     double mean_wide, rstd_wide;
 } FN(moments);
 
 /* The same in f64, for rows whose squares overflow or underflow in f32. */
-static void FN(moments_wide)(FN(moments) *r, const FT *x, int64_t n, double eps)
+static void FN(moments_wide)(FN(moments) * r, const FT *x, int64_t n, double eps)
 {
     double mean = 0, d1 = 0, d2 = 0, lane[LANES];
     for (int pass = 0; pass < 3; pass++) {
@@ -72,7 +72,7 @@ WFI_INLINE void FN(deviations)(const FT *x, int64_t n, FT first, FT *part, int64
 }
 
 /* x: FT[n], n >= 1; part: room for two results a block, part_room each. */
-WFI_INLINE void FN(moments_of)(FN(moments) *r, const FT *x, int64_t n, double eps, FT *part, int64_t part_room,
+WFI_INLINE void FN(moments_of)(FN(moments) * r, const FT *x, int64_t n, double eps, FT *part, int64_t part_room,
                                const FT *next)
 {
     FT count = (FT)n, d1, d2;
@@ -90,7 +90,7 @@ WFI_INLINE void FN(moments_of)(FN(moments) *r, const FT *x, int64_t n, double ep
 }
 
 /* h of n elements of a wide row */
-static void FN(standard_wide)(FT *h, const FT *x, int64_t n, const FN(moments) *r)
+static void FN(standard_wide)(FT *h, const FT *x, int64_t n, const FN(moments) * r)
 {
     for (int64_t i = 0; i < n; i++) {
         h[i] = (FT)(((double)x[i] - r->mean_wide) * r->rstd_wide);
@@ -98,7 +98,7 @@ static void FN(standard_wide)(FT *h, const FT *x, int64_t n, const FN(moments) *
 }
 
 /* h of n elements; may lie on x */
-static void FN(standard)(FT *h, const FT *x, int64_t n, const FN(moments) *r)
+static void FN(standard)(FT *h, const FT *x, int64_t n, const FN(moments) * r)
 {
     if (r->wide) {
         FN(standard_wide)(h, x, n, r);

@@ -30,9 +30,6 @@ typedef struct job {
     int64_t items, per;
 } job;
 
-#define SCALAR_FMA_f32 WFI_FMAF
-#define SCALAR_FMA_f64 WFI_FMA
-
 #define FT    float
 #define FI    int32_t
 #define FN(x) x##_f32

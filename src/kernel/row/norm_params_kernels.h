@@ -14,8 +14,8 @@ static void FN(moments_rows)(const job *j, char *desk, int64_t r, int64_t end)
             load_line(p->as, line, x, p->type[SLOT_X], p->n, p->step[SLOT_X]);
         }
         const FT *from = direct ? (const FT *)(const void *)x : line;
-        FN(moments_of)(&m[r], from, p->n, p->eps, part, (int64_t)(round64((size_t)p->part_room * sizeof(FT)) / sizeof(FT)),
-                       NULL);
+        FN(moments_of)
+        (&m[r], from, p->n, p->eps, part, (int64_t)(round64((size_t)p->part_room * sizeof(FT)) / sizeof(FT)), NULL);
         nest_next(&p->rows, &c, 1);
     }
 }

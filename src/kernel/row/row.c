@@ -10,18 +10,18 @@
 const char *WFI_K(wfi_norm_params_prepare)(const wfi_row_spec *s, void *params, size_t *scratch);
 wfi_kernel_fn WFI_K(wfi_norm_params_run);
 
-enum { TURN = 16 };                            /* rows brought in together */
+enum { TURN = 16 };                     /* rows brought in together */
 #define STREAM_BYTES ((int64_t)4 << 20) /* results from this size on are written past the caches */
 
 typedef struct params {
     wfi_row_kind kind; /* first, as in norm_params.c */
-    nest rows; /* per-row operands and those with rows, in order of their slots */
+    nest rows;         /* per-row operands and those with rows, in order of their slots */
     int64_t nrows, n, pitch, part_room;
     int64_t step[WFI_ROW_SLOTS]; /* bytes along the axis */
     int64_t ignore;
     double smoothing, eps;
     wf_dtype type[WFI_ROW_SLOTS];
-    int8_t op[WFI_ROW_SLOTS];    /* operand in `rows`, or -1 */
+    int8_t op[WFI_ROW_SLOTS]; /* operand in `rows`, or -1 */
     char role[WFI_ROW_SLOTS];
     compute as;
     int32_t threads, turn;
@@ -39,9 +39,6 @@ typedef struct row {
     const void *next[WFI_ROW_SLOTS]; /* the same operand of the next row, or NULL */
     bool stream;
 } row;
-
-#define SCALAR_FMA_f32 WFI_FMAF
-#define SCALAR_FMA_f64 WFI_FMA
 
 #define FT    float
 #define FI    int32_t
@@ -167,7 +164,9 @@ static void fill_slots(params *p, const wfi_row_spec *s)
         p->role[i] = k->roles[i];
         p->type[i] = s->v[i]->dtype;
         bool rows = p->role[i] == 'X' || p->role[i] == 'Y';
-        p->step[i] = bytes_of(p->type[i]) * (rows ? s->v[i]->stride[s->axis] : p->role[i] == 'v' ? s->v[i]->stride[0] : 0);
+        p->step[i] = bytes_of(p->type[i]) * (rows                ? s->v[i]->stride[s->axis]
+                                             : p->role[i] == 'v' ? s->v[i]->stride[0]
+                                                                 : 0);
         p->direct[i] = is_native(p->type[i]) && (p->step[i] == bytes_of(p->type[i]) || (rows && p->n == 1));
         if (p->role[i] != 'v') {
             v[ops] = s->v[i];

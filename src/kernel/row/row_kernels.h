@@ -120,7 +120,7 @@ static void FN(xent_grad)(const row *c)
 }
 
 /* y = h * gamma + beta */
-WFI_INLINE void FN(norm_out)(FT *y, const FT *x, const FT *gamma, const FT *beta, int64_t n, const FN(moments) *r,
+WFI_INLINE void FN(norm_out)(FT *y, const FT *x, const FT *gamma, const FT *beta, int64_t n, const FN(moments) * r,
                              bool stream)
 {
     FN(vec) first = FN(splat)(r->first), rstd = FN(splat)(r->rstd), shift = FN(splat)(r->shift);
@@ -143,7 +143,7 @@ WFI_INLINE void FN(norm_out)(FT *y, const FT *x, const FT *gamma, const FT *beta
 }
 
 /* A wide row: h is made in f64. */
-static void FN(norm_wide)(const row *c, const FN(moments) *r)
+static void FN(norm_wide)(const row *c, const FN(moments) * r)
 {
     const FT *gamma = c->at[4], *beta = c->at[5];
     FT *y = c->at[0];

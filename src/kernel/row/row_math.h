@@ -3,33 +3,8 @@
  * `part` has room for one result per block of the row. `next`, if not NULL, is the next row: it is fetched while this
  * one is computed. */
 
+#include "kernel/reduce/vec_ops.h"
 #include "kernel/row/exp_down.h"
-#ifndef WFI_KERNEL_ROW_MATH_ONCE
-#define WFI_KERNEL_ROW_MATH_ONCE
-/* The larger of two, one instruction; what it does with NaN does not matter here: one in the row makes all NaN. */
-#if defined __AVX512F__
-#define FAST_MAX_f32(a, b) ((vec_f32)_mm512_max_ps((__m512)(a), (__m512)(b)))
-#define FAST_MAX_f64(a, b) ((vec_f64)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
-#define STREAM_f32(p, v)   _mm512_stream_ps(p, (__m512)(v))
-#define STREAM_f64(p, v)   _mm512_stream_pd(p, (__m512d)(v))
-#define FMA_f32(a, b, c)   ((vec_f32)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define FMA_f64(a, b, c)   ((vec_f64)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
-#elif defined __AVX2__ && defined __FMA__
-#define FAST_MAX_f32(a, b) ((vec_f32)_mm256_max_ps((__m256)(a), (__m256)(b)))
-#define FAST_MAX_f64(a, b) ((vec_f64)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
-#define STREAM_f32(p, v)   _mm256_stream_ps(p, (__m256)(v))
-#define STREAM_f64(p, v)   _mm256_stream_pd(p, (__m256d)(v))
-#define FMA_f32(a, b, c)   ((vec_f32)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define FMA_f64(a, b, c)   ((vec_f64)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
-#else
-#define FAST_MAX_f32(a, b) pick_f32((b) > (a), b, a)
-#define FAST_MAX_f64(a, b) pick_f64((b) > (a), b, a)
-#define STREAM_f32(p, v)   st_f32(p, v)
-#define STREAM_f64(p, v)   st_f64(p, v)
-#define FMA_f32(a, b, c)   ((a) * (b) + (c))
-#define FMA_f64(a, b, c)   ((a) * (b) + (c))
-#endif
-#endif
 
 /* The last n < 32 elements of a row as a full group. */
 WFI_INLINE const FT *FN(padded)(FT *group, const FT *x, int64_t n, FT pad)
@@ -46,7 +21,7 @@ typedef struct FN(lanes) {
     FN(vec) v[FN(NV)];
 } FN(lanes);
 
-WFI_INLINE FT FN(lanes_sum)(const FN(lanes) *a)
+WFI_INLINE FT FN(lanes_sum)(const FN(lanes) * a)
 {
     FT acc[LANES];
     for (int k = 0; k < FN(NV); k++) {
