@@ -6,6 +6,7 @@
 #include <string.h>
 #include "kernel/isa.h"
 
+#ifdef __AVX2__
 typedef uint32_t word8 __attribute__((vector_size(32)));
 typedef uint32_t word8_loose __attribute__((vector_size(32), aligned(1), may_alias));
 
@@ -47,6 +48,7 @@ WFI_INLINE void transpose_8x8(char *y, int64_t sy, const char *x, int64_t sx)
         word8_store(y + (i + 4) * sy, HIGH128(s[i], s[i + 4]));
     }
 }
+#endif
 
 /* x: rows of h contiguous elements, sx bytes apart, v of them; y: rows of v contiguous elements, sy bytes apart */
 #define PLAIN(b)                                                                                                       \
@@ -69,14 +71,20 @@ static inline void transpose_plain(char *y, int64_t sy, const char *x, int64_t s
 static void transpose_block(char *y, int64_t sy, const char *x, int64_t sx, int64_t h, int64_t v, int bytes)
 {
     int64_t h8 = 0, v8 = 0;
-    if (bytes == 4) {
-        h8 = h & ~(int64_t)7;
-        v8 = v & ~(int64_t)7;
-        for (int64_t k = 0; k < v8; k += 8) {
-            for (int64_t i = 0; i < h8; i += 8)
-                transpose_8x8(y + i * sy + k * 4, sy, x + k * sx + i * 4, sx);
+#ifdef __AVX2__
+    if (bytes == 4) { /* in squares of 16 x 16, so that whole lines are read and written */
+        h8 = h & ~(int64_t)15;
+        v8 = v & ~(int64_t)15;
+        for (int64_t k = 0; k < v8; k += 16) {
+            for (int64_t i = 0; i < h8; i += 16) {
+                for (int64_t q = 0; q < 4; q++) {
+                    int64_t ii = i + (q >> 1) * 8, kk = k + (q & 1) * 8;
+                    transpose_8x8(y + ii * sy + kk * 4, sy, x + kk * sx + ii * 4, sx);
+                }
+            }
         }
     }
+#endif
     transpose_plain(y, sy, x, sx, h8, h, 0, v8, bytes);
     transpose_plain(y, sy, x, sx, 0, h, v8, v, bytes);
 }
