@@ -6,14 +6,14 @@ static ahead look_ahead(const fwd_job *job, int64_t chunk, int64_t n, int64_t oy
     const geo *g = &job->g;
     const conv_core *c = &g->c;
     int64_t rblk = (chunk + job->threads) % g->nrb, a = rblk * g->rb * c->sh - c->pt;
-    ahead next = { (const char *)job->x, (const char *)job->x, 0, 0 };
+    ahead next = { { job->x, job->x }, { 0, 0 }, 0 };
     if (g->ncb > 1 || g->nub > 1 || c->groups > 1 || steps == 0) {
         return next;
     }
-    next.x = dense_rows(&c->x, job->x, (chunk + job->threads) / g->nrb, c->n, a, a + rows_under(c, g->rb), c->ih, c->iw,
-                        c->ci, g->rb * steps, &next.xs);
+    fetch_rows(&next, 0, &c->x, job->x, (chunk + job->threads) / g->nrb, c->n, a, a + rows_under(c, g->rb), c->ih, c->iw,
+               c->ci, g->rb * steps);
     if (g->rows_first) {
-        next.y = dense_rows(&c->y, job->y, n, c->n, oy + 1, oy + 2, c->oh, c->ow, c->co, steps, &next.ys);
+        fetch_rows(&next, 1, &c->y, job->y, n, c->n, oy + 1, oy + 2, c->oh, c->ow, c->co, steps);
     }
     return next;
 }

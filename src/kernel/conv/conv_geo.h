@@ -169,19 +169,16 @@ static const T *block_rows(const geo *g, const void *x, int64_t ox0, int64_t oy0
     return buf;
 }
 
-/* Where a tile's stream of prefetches begins: rows a .. b-1 of image n if all their channels lie densely, else anywhere
- * with *step 0. steps: how many steps there are to fetch them in. */
-static const char *dense_rows(const conv_plane *p, const void *base, int64_t n, int64_t images, int64_t a, int64_t b,
-                              int64_t h, int64_t w, int64_t chan, int64_t steps, ptrdiff_t *step)
+/* Stream i of `next` shall fetch rows a .. b-1 of image n within `steps` steps, if all their channels lie densely. */
+static void fetch_rows(ahead *next, int i, const conv_plane *p, const void *base, int64_t n, int64_t images, int64_t a,
+                       int64_t b, int64_t h, int64_t w, int64_t chan, int64_t steps)
 {
     a = a > 0 ? a : 0;
     b = b < h ? b : h;
-    if (n >= images || a >= b || steps <= 0 || !is_native(p->dtype) || p->s[2] != w * chan || p->s[3] != chan ||
-        (p->s[1] != 1 && chan > 1)) {
-        *step = 0;
-        return base;
+    if (n < images && a < b && steps > 0 && is_native(p->dtype) && p->s[2] == w * chan && p->s[3] == chan &&
+        (p->s[1] == 1 || chan == 1)) {
+        int64_t step = 2 * (b - a) * p->s[2] * (int64_t)sizeof(T) / steps + 1;
+        next->p[i] = at(base, n * p->s[0] + a * p->s[2], p->dtype);
+        next->step[i] = step < 64 ? step : 64;
     }
-    *step = (b - a) * p->s[2] * (int64_t)sizeof(T) / steps + 1;
-    *step = *step < 64 ? *step : 64;
-    return at(base, n * p->s[0] + a * p->s[2], p->dtype);
 }

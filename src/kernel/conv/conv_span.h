@@ -68,7 +68,7 @@ WFI_INLINE void copy_as(T *dst, int64_t dp, const void *src, int64_t sp, int64_t
 
 #if T_IS_FLOAT
 /* The same for f32 with the pixels side by side (NCHW): tiles of L x L turned in registers. */
-static void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n, int64_t c)
+static inline void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n, int64_t c)
 {
     int64_t cl = c / L * L, nl = n / L * L;
     for (int64_t j = 0; j < cl; j += L) {
@@ -88,7 +88,7 @@ static void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n,
 }
 #endif
 
-static void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, int64_t sc, int64_t n, int64_t c, wf_dtype t)
+static inline void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, int64_t sc, int64_t n, int64_t c, wf_dtype t)
 {
     if (is_native(t)) {
         if ((sc == 1 || c == 1) && sp == c && dp == c) {
@@ -112,7 +112,7 @@ static void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, int64_t
 }
 
 /* One row with its zero borders: pw pixels of dp >= c values, of which the first is pixel -pl of the w in src. */
-static void fill_row(T *dst, int64_t pw, int64_t dp, const void *src, const conv_plane *x, int64_t w, int64_t c, int64_t pl)
+static inline void fill_row(T *dst, int64_t pw, int64_t dp, const void *src, const conv_plane *x, int64_t w, int64_t c, int64_t pl)
 {
     int64_t lo = pl < 0 ? 0 : pl < pw ? pl : pw;
     int64_t hi = pl + w < lo ? lo : pl + w < pw ? pl + w : pw;
@@ -144,10 +144,38 @@ WFI_INLINE void put_as(void *dst, int64_t dp, int64_t dc, const T *src, int64_t 
     }
 }
 
+#if T_IS_FLOAT
+/* f32 into planes (NCHW): the reverse of copy_planar. */
+static inline void put_planar(T *dst, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c)
+{
+    int64_t cl = c / L * L, nl = n / L * L;
+    for (int64_t j = 0; j < cl; j += L) {
+        for (int64_t i = 0; i < nl; i += L) {
+            V r[L];
+            UNROLL for (int k = 0; k < L; k++) {
+                r[k] = load(src + (i + k) * sp + j);
+            }
+            transpose(r);
+            UNROLL for (int k = 0; k < L; k++) {
+                store(dst + (j + k) * dc + i, r[k]);
+            }
+        }
+        put_as(dst + j * dc + nl, 1, dc, src + nl * sp + j, sp, n - nl, L, WF_F32);
+    }
+    put_as(dst + cl * dc, 1, dc, src + cl, sp, n, c - cl, WF_F32);
+}
+#endif
+
 /* dst[i * dp + j * dc] = src[i * sp + j], i < n pixels, j < c channels, rounded to t */
-static void put_pixels(void *dst, int64_t dp, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c, wf_dtype t)
+static inline void put_pixels(void *dst, int64_t dp, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c, wf_dtype t)
 {
     if (is_native(t)) {
+#if T_IS_FLOAT
+        if (dp == 1 && dc != 1 && n >= L && c >= L) {
+            put_planar(dst, dc, src, sp, n, c);
+            return;
+        }
+#endif
         put_as(dst, dp, dc, src, sp, n, c, T_IS_FLOAT ? WF_F32 : WF_F64);
     } else if (t == WF_BF16) {
         put_as(dst, dp, dc, src, sp, n, c, WF_BF16);

@@ -41,17 +41,18 @@ WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const row_
     }
 }
 
-/* Memory that will be needed soon, touched a few bytes a step: in bursts it would hold up the tile's own loads. */
+/* Memory that will be needed soon, touched a few bytes a step: in bursts it would hold up the tile's own loads. Two
+ * streams, one to be read, one to be read or written, which take turns by segment. */
 typedef struct ahead {
-    const char *x, *y; /* to be read, to be written */
-    ptrdiff_t xs, ys;  /* bytes a step; 0: nothing */
+    const char *p[2];
+    ptrdiff_t step[2]; /* bytes a step; 0: nothing */
+    unsigned turn;
 } ahead;
 
 WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, const T *a, ptrdiff_t ai, ptrdiff_t ap,
                      const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, T *c, ptrdiff_t ldc,
                      const int fetch, ahead *next)
 {
-    ahead n = fetch ? *next : (ahead){ NULL, NULL, 0, 0 };
     V r[MR_MAX][2];
     row_base x = { NULL, NULL, ai * (ptrdiff_t)sizeof(T), 3 * ai * (ptrdiff_t)sizeof(T), 5 * ai * (ptrdiff_t)sizeof(T) };
     const ptrdiff_t ab = ap * (ptrdiff_t)sizeof(T);
@@ -68,23 +69,23 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
         x.x7 = x.x0 + 7 * x.s1;
         OPAQUE(x.x7);
         const T *end = b + len * bp;
+        const char *soon = fetch ? next->p[next->turn] : NULL;
+        const ptrdiff_t soon_step = fetch ? next->step[next->turn] : 0;
         KLOOP do {
             if (fetch) {
-                __builtin_prefetch(n.x);
-                __builtin_prefetch(n.y);
-                n.x += n.xs;
-                n.y += n.ys;
-                OPAQUE(n.x);
-                OPAQUE(n.y);
+                __builtin_prefetch(soon);
+                soon += soon_step;
+                OPAQUE(soon);
             }
             tile_step(mr, nv, add, &x, b, r);
             x.x0 += ab;
             x.x7 += ab;
             b += bp;
         } while (!flat && b != end);
-    }
-    if (fetch) {
-        *next = n;
+        if (fetch) {
+            next->p[next->turn] = soon;
+            next->turn ^= 1;
+        }
     }
     UNROLL for (int i = 0; i < mr; i++) {
         UNROLL for (int j = 0; j < nv; j++) {

@@ -137,13 +137,13 @@ static void kernel_row(const geo *g, const T *a, int64_t rows, const T *b, int64
 static ahead wgt_ahead(const wgt_job *job, int64_t n, int64_t blk, int64_t times)
 {
     const conv_core *c = &job->g.c;
-    ahead next = { (const char *)job->x, (const char *)job->x, 0, 0 };
+    ahead next = { { job->x, job->x }, { 0, 0 }, 0 };
     int64_t steps = times * job->g.per_row * even_split(job->g.len, MR2).tiles * job->g.rb * c->ow;
     n += (blk + 1) / job->blocks;
     blk = (blk + 1) % job->blocks;
     int64_t oy = blk * WFI_CONV_ROWS, a = oy * c->sh - c->pt;
-    next.x = dense_rows(&c->x, job->x, n, c->n, a, a + job->g.rows, c->ih, c->iw, c->ci * c->groups, steps, &next.xs);
-    next.y = dense_rows(&c->y, job->dy, n, c->n, oy, oy + WFI_CONV_ROWS, c->oh, c->ow, c->co * c->groups, steps, &next.ys);
+    fetch_rows(&next, 0, &c->x, job->x, n, c->n, a, a + job->g.rows, c->ih, c->iw, c->ci * c->groups, steps);
+    fetch_rows(&next, 1, &c->y, job->dy, n, c->n, oy, oy + WFI_CONV_ROWS, c->oh, c->ow, c->co * c->groups, steps);
     return next;
 }
 
