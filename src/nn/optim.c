@@ -139,15 +139,15 @@ wf_optim *wf_adamw_(wf_model *m, const wf_adamw_opts *o, const char *site)
     if (!p)
         return NULL;
     p->number[WFI_OPTIM_LR] = real(o->lr, 1e-3);
-    p->number[WFI_OPTIM_BETA1] = real(o->beta1, 0.9);
-    p->number[WFI_OPTIM_BETA2] = real(o->beta2, 0.999);
-    p->number[WFI_OPTIM_EPS] = real(o->eps, 1e-8);
-    p->number[WFI_OPTIM_DECAY] = real(o->weight_decay, 0.01);
+    p->number[WFI_ADAMW_BETA1] = real(o->beta1, 0.9);
+    p->number[WFI_ADAMW_BETA2] = real(o->beta2, 0.999);
+    p->number[WFI_ADAMW_EPS] = real(o->eps, 1e-8);
+    p->number[WFI_ADAMW_DECAY] = real(o->weight_decay, 0.01);
     bool ok = in_range(p, "wf_adamw", "lr", p->number[WFI_OPTIM_LR], INFINITY, site) &&
-              in_range(p, "wf_adamw", "beta1", p->number[WFI_OPTIM_BETA1], 1, site) &&
-              in_range(p, "wf_adamw", "beta2", p->number[WFI_OPTIM_BETA2], 1, site) &&
-              in_range(p, "wf_adamw", "eps", p->number[WFI_OPTIM_EPS], INFINITY, site) &&
-              in_range(p, "wf_adamw", "weight_decay", p->number[WFI_OPTIM_DECAY], INFINITY, site);
+              in_range(p, "wf_adamw", "beta1", p->number[WFI_ADAMW_BETA1], 1, site) &&
+              in_range(p, "wf_adamw", "beta2", p->number[WFI_ADAMW_BETA2], 1, site) &&
+              in_range(p, "wf_adamw", "eps", p->number[WFI_ADAMW_EPS], INFINITY, site) &&
+              in_range(p, "wf_adamw", "weight_decay", p->number[WFI_ADAMW_DECAY], INFINITY, site);
     return ok ? p : NULL;
 }
 
@@ -161,12 +161,12 @@ wf_optim *wf_sgd_(wf_model *m, const wf_sgd_opts *o, const char *site)
     p->sgd = true;
     p->nesterov = o->nesterov;
     p->number[WFI_OPTIM_LR] = real(o->lr, 1e-2);
-    p->number[WFI_OPTIM_BETA1] = real(o->momentum, 0);
-    p->number[WFI_OPTIM_DECAY] = real(o->weight_decay, 0);
+    p->number[WFI_SGD_MOMENTUM] = real(o->momentum, 0);
+    p->number[WFI_SGD_DECAY] = real(o->weight_decay, 0);
     bool ok = in_range(p, "wf_sgd", "lr", p->number[WFI_OPTIM_LR], INFINITY, site) &&
-              in_range(p, "wf_sgd", "momentum", p->number[WFI_OPTIM_BETA1], INFINITY, site) &&
-              in_range(p, "wf_sgd", "weight_decay", p->number[WFI_OPTIM_DECAY], INFINITY, site);
-    if (ok && o->nesterov && p->number[WFI_OPTIM_BETA1] <= 0) {
+              in_range(p, "wf_sgd", "momentum", p->number[WFI_SGD_MOMENTUM], INFINITY, site) &&
+              in_range(p, "wf_sgd", "weight_decay", p->number[WFI_SGD_DECAY], INFINITY, site);
+    if (ok && o->nesterov && p->number[WFI_SGD_MOMENTUM] <= 0) {
         wfi_error_set(p->c, WF_ERR_ARG, "wf_sgd", site, ".nesterov needs a momentum");
         return NULL;
     }
@@ -249,7 +249,7 @@ static bool moments(wf_optim *p, slot *s, const char *site)
     wf_dims dims = wf_var_dims(w);
     wf_dtype dtype = wide(wf_var_dtype(w));
     const char *path = s->param->path.text;
-    if (p->sgd && p->number[WFI_OPTIM_BETA1] > 0 && !s->m)
+    if (p->sgd && p->number[WFI_SGD_MOMENTUM] > 0 && !s->m)
         s->m = state(p, "momentum_buffer", path, dtype, dims, site);
     if (!p->sgd && !s->m)
         s->m = state(p, "exp_avg", path, dtype, dims, site);
@@ -277,12 +277,12 @@ static wf_tensor *now(wf_ctx *c, wf_var *v, const char *site)
 /* h with the bias corrections and the weight of this step; *power: the betas' new powers. A weight of 0 is no step. */
 static wf_tensor *corrections(wf_optim *p, wf_tensor *h, wf_tensor *weight, wf_tensor **power, const char *site)
 {
-    wf_tensor *was = now(p->c, p->power, site), *beta = wf_slice_(h, 0, WFI_OPTIM_BETA1, 2, NULL, site);
+    wf_tensor *was = now(p->c, p->power, site), *beta = wf_slice_(h, 0, WFI_ADAMW_BETA1, 2, NULL, site);
     wf_tensor *none = wf_eq_(weight, wfi_like(weight, 0), site);
     *power = wf_where_(none, was, wf_mul_(was, beta, site), site);
     wf_tensor *bias = wf_sub_(wfi_like(h, 1), *power, site);
     wf_tensor *w = wf_reshape_(wf_cast_(weight, WF_F64, site), WF_DIMS(1), site);
-    wf_tensor *const part[3] = { wf_slice_(h, 0, 0, WFI_OPTIM_BIAS1, NULL, site), bias, w };
+    wf_tensor *const part[3] = { wf_slice_(h, 0, 0, WFI_ADAMW_BIAS, NULL, site), bias, w };
     return wf_concat_(3, part, 0, site);
 }
 
@@ -299,7 +299,7 @@ static bool update_one(wf_optim *p, size_t i, wf_tensor *g, wf_tensor *weight, w
             site);
     else if (s->m)
         made[0] =
-            wf_sgd_momentum_step_(w, g, now(c, s->m, site), weight, h,
+            wf_sgd_momentum_step_(w, now(c, s->m, site), g, weight, h,
                                   WF_OPTS(wf_sgd_momentum_step_opts, .nesterov = p->nesterov, .m2 = &made[1]), site);
     else
         made[0] = wf_sgd_step_(w, g, weight, h, site);

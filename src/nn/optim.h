@@ -6,13 +6,13 @@
 enum {
     WFI_OPTIM_NUMBERS = 8,
     WFI_OPTIM_LR = 0,
-    WFI_OPTIM_BETA1 = 1, /* sgd: momentum */
-    WFI_OPTIM_BETA2 = 2,
-    WFI_OPTIM_EPS = 3,
-    WFI_OPTIM_DECAY = 4,
-    WFI_OPTIM_BIAS1 = 5, /* 1 - beta1^t, 1 - beta2^t: computed in the step */
-    WFI_OPTIM_BIAS2 = 6,
-    WFI_OPTIM_WEIGHT = 7 /* adamw: of the loss, put in there in the step as well */
+    WFI_ADAMW_BETA1 = 1,
+    WFI_ADAMW_BETA2 = 2,
+    WFI_ADAMW_EPS = 3,
+    WFI_ADAMW_DECAY = 4,
+    WFI_ADAMW_BIAS = 5, /* 1 - beta1^t, 1 - beta2^t, and the weight of the loss: put in there in the step */
+    WFI_SGD_MOMENTUM = 1,
+    WFI_SGD_DECAY = 2
 };
 
 /* The OPTIM composite rec[at] of a captured function is called again: its numbers, as they are now. */

@@ -1,4 +1,4 @@
-/* sgd_momentum_step(w, g, m, weight, h; nesterov): one step of gradient descent with momentum for one parameter.
+/* sgd_momentum_step(w, m, g, weight, h; nesterov): one step of gradient descent with momentum for one parameter.
  * g: gradient of a sum, divided by weight f32[] first; a weight of 0 changes nothing. m: velocity, f32[...] (f64[...]
  * for f64). h: f64[8] = lr, momentum, 0, 0, weight decay, 0, 0, 0. d = g + wd*w;  m = momentum*m + d;  w -= lr *
  * (nesterov ? d + momentum*m : m)      as in PyTorch */
@@ -8,9 +8,9 @@
 static bool check(const wf_op_case *c, char *err, size_t bytes)
 {
     wf_dtype want = c->dtype[0] == WF_F64 ? WF_F64 : WF_F32;
-    if (c->dtype[2] != want) {
+    if (c->dtype[1] != want) {
         snprintf(err, bytes, "sgd_momentum_step: the velocity of %s is %s, got %s", wf_dtype_name(c->dtype[0]),
-                 wf_dtype_name(want), wf_dtype_name(c->dtype[2]));
+                 wf_dtype_name(want), wf_dtype_name(c->dtype[1]));
         return false;
     }
     if (c->in[4].dim[0] == 8)
@@ -28,11 +28,11 @@ static wf_tensor *number(const wf_args *v, int64_t i, wf_dtype t)
 static wf_tensor *lower(const wf_args *v)
 {
     const char *s = v->site;
-    wf_dtype narrow = wfi_dtype(v->in[0]), t = wfi_dtype(v->in[2]);
-    wf_tensor *w = wf_cast_(v->in[0], t, s), *m0 = v->in[2], *weight = wf_cast_(v->in[3], t, s);
+    wf_dtype narrow = wfi_dtype(v->in[0]), t = wfi_dtype(v->in[1]);
+    wf_tensor *w = wf_cast_(v->in[0], t, s), *m0 = v->in[1], *weight = wf_cast_(v->in[3], t, s);
     wf_tensor *none = wf_eq_(weight, wfi_like(weight, 0), s), *momentum = number(v, 1, t);
-    wf_tensor *g = wf_div_(wf_cast_(v->in[1], t, s), wf_where_(none, wfi_like(weight, 1), weight, s), s);
-    wf_tensor *d = wf_add_(g, wf_mul_(number(v, 4, t), w, s), s);
+    wf_tensor *g = wf_div_(wf_cast_(v->in[2], t, s), wf_where_(none, wfi_like(weight, 1), weight, s), s);
+    wf_tensor *d = wf_add_(g, wf_mul_(number(v, 2, t), w, s), s);
     wf_tensor *m = wf_add_(wf_mul_(momentum, m0, s), d, s);
     wf_tensor *by = v->a->sgd_momentum_step.nesterov ? wf_add_(d, wf_mul_(momentum, m, s), s) : m;
     v->out[1] = wf_where_(none, m0, m, s);
@@ -40,10 +40,10 @@ static wf_tensor *lower(const wf_args *v)
 }
 
 const wf_op_def wf_op_sgd_momentum_step = {
-    .call = "w, g, m, weight, h; nesterov:bool",
-    .axes = "w[..a] g[..a] m[..a] weight[] h[k!] -> w2[..a] m2[..a]",
+    .call = "w, m, g, weight, h; nesterov:bool",
+    .axes = "w[..a] m[..a] g[..a] weight[] h[k!] -> w2[..a] m2[..a]",
     .outputs = "w2, m2",
-    .types = "float, float, num, f32, f64 -> float, num",
+    .types = "float, num, float, f32, f64 -> float, num",
     .lower = lower,
     .check = check,
     .nograd = "an update has no history",

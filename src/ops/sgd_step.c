@@ -25,7 +25,7 @@ static wf_tensor *lower(const wf_args *v)
     wf_tensor *w = wf_cast_(v->in[0], t, s), *weight = wf_cast_(v->in[2], t, s);
     wf_tensor *none = wf_eq_(weight, wfi_like(weight, 0), s);
     wf_tensor *g = wf_div_(wf_cast_(v->in[1], t, s), wf_where_(none, wfi_like(weight, 1), weight, s), s);
-    wf_tensor *d = wf_add_(g, wf_mul_(number(v, 4, t), w, s), s);
+    wf_tensor *d = wf_add_(g, wf_mul_(number(v, 2, t), w, s), s);
     return wf_cast_(wf_where_(none, w, wf_sub_(w, wf_mul_(number(v, 0, t), d, s), s), s), narrow, s);
 }
 
