@@ -1,43 +1,52 @@
 /* Pooling of images. Results keep the layout of the images. */
 #include "device/cpu/cpu.h"
 #include "kernel/pool2d/pool2d.h"
+#include "device/cpu/pool2d_pick.h"
 
 #define ATTRS(a)                                                                                                       \
-    { (a).kernel_h, (a).kernel_w, (a).stride_h, (a).stride_w, (a).pad_h, (a).pad_w, (a).dilation_h, (a).dilation_w }
+    { .kernel_h = (a).kernel_h, .kernel_w = (a).kernel_w, .stride_h = (a).stride_h, .stride_w = (a).stride_w,          \
+      .pad_top = (a).pad_h, .pad_left = (a).pad_w, .pad_bottom = (a).pad_h, .pad_right = (a).pad_w,                    \
+      .dilation_h = (a).dilation_h, .dilation_w = (a).dilation_w, .ceil = true }
 
-/* Channels last in, channels last out. */
-static void like_layout(const wfi_view *x, wfi_view *y)
+/* The kernels check the sizes of the result themselves: with `ceil` set they allow what either rounding gives. */
+static const char *pool(const wfi_pool2d_family *f, const wfi_pool2d_attrs *at, wfi_bind *b, const wfi_view *second)
 {
-    if (x->ndim != 4 || x->stride[1] != 1 || x->dim[1] == 1)
-        return;
-    y->stride[1] = 1;
-    y->stride[3] = y->dim[1];
-    y->stride[2] = y->dim[1] * y->dim[3];
-    y->stride[0] = y->dim[1] * y->dim[3] * y->dim[2];
+    wfi_view want = *b->out;
+    wfi_pool2d_attrs a = *at;
+    for (int ceil = 0; ceil < 2; ceil++) {
+        a.ceil = ceil;
+        *b->out = want;
+        const char *why = f->layout(&a, &b->in[0], second, b->out);
+        bool same = b->out->dim[2] == want.dim[2] && b->out->dim[3] == want.dim[3];
+        if (!why && same)
+            why = f->prepare(&a, &b->in[0], second, b->out, b->threads, b->params, &b->params_bytes, &b->scratch);
+        if (!why && same) {
+            b->fn = f->run;
+            return NULL;
+        }
+    }
+    return "the sizes of the windows do not fit";
 }
 
 static const char *max_pool(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_pool2d_attrs at = ATTRS(b->attr->max_pool2d);
-    like_layout(b->in, b->out);
-    b->fn = d->pool2d->max_run;
-    return d->pool2d->max_prepare(&at, &b->in[0], b->out, b->params, &b->params_bytes, &b->scratch);
+    return pool(&d->pool2d->max_forward, &at, b, NULL);
 }
 
 static const char *max_pool_grad(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_pool2d_attrs at = ATTRS(b->attr->max_pool2d_grad);
-    wfi_impl_keep_layout(&b->in[0], b->out);
-    b->fn = d->pool2d->max_grad_run;
-    return d->pool2d->max_grad_prepare(&at, &b->in[0], &b->in[1], b->out, b->params, &b->params_bytes, &b->scratch);
+    return pool(&d->pool2d->max_backward, &at, b, &b->in[1]);
 }
 
 static const char *max_pool_pick(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_pool2d_attrs at = ATTRS(b->attr->max_pool2d_pick);
-    like_layout(b->in, b->out);
-    b->fn = d->pool2d->max_pick_run;
-    return d->pool2d->max_pick_prepare(&at, &b->in[0], &b->in[1], b->out, b->params, &b->params_bytes, &b->scratch);
+    (void)d;
+    b->fn = wfi_pool2d_pick_run;
+    b->params_bytes = sizeof(wfi_pool2d_pick);
+    return wfi_pool2d_pick_prepare(&at, &b->in[0], &b->in[1], b->out, b->params);
 }
 
 #define FIRST "first maximum, windows in order"
