@@ -10,10 +10,9 @@
 #define KEYS  ((int64_t)WFI_ATTENTION_KEYS)
 #define FLOOR (-2097152.f) /* -2^21: the least maximum */
 #define LOG2E 1.44269504088896340736f
-#ifndef WFI_ATTN_QF
-#define WFI_ATTN_QF 96
-#define WFI_ATTN_QB 96
-#endif
+/* Queries a block, forward and gradient: the scores of a block stay in the second cache, the packed operands in the
+ * first. These change no bit. */
+enum { FORWARD_QUERIES = 96, GRAD_QUERIES = VL == 16 ? 64 : 48 };
 
 WFI_INLINE int64_t least(int64_t a, int64_t b)
 {
@@ -96,7 +95,7 @@ size_t WFI_K(wfi_attn_desk)(const params *p, bool grad)
 }
 int64_t WFI_K(wfi_attn_block)(int64_t s, bool grad)
 {
-    int64_t max = grad ? WFI_ATTN_QB : WFI_ATTN_QF, n = (s + max - 1) / max;
+    int64_t max = grad ? GRAD_QUERIES : FORWARD_QUERIES, n = (s + max - 1) / max;
     return n <= 1 ? most(s, 1) : round_up((s + n - 1) / n, NR);
 }
 
@@ -107,9 +106,8 @@ static void widen(float *to, const char *from, wf_dtype type, int64_t n, int64_t
     const float *f = (const float *)(const void *)from;
     const uint16_t *u = (const uint16_t *)(const void *)from;
     int64_t i = 0;
-    if (col == 1 && type != WF_F32)
-        for (; i + VL <= n; i += VL)
-            st(to + i, type == WF_BF16 ? wfi_bf16_ld(u + i) : wfi_f16_ld(u + i));
+    for (; col == 1 && i + VL <= n; i += VL)
+        st(to + i, type == WF_F32 ? ld(f + i) : type == WF_BF16 ? wfi_bf16_ld(u + i) : wfi_f16_ld(u + i));
     for (; i < n; i++)
         to[i] = type == WF_F32 ? f[i * col] : type == WF_BF16 ? wfi_bf16_wide(u[i * col]) : wfi_f16_wide(u[i * col]);
 }
@@ -118,9 +116,14 @@ static void narrow(char *to, const float *from, wf_dtype type, int64_t n, int64_
     float *f = (float *)(void *)to;
     uint16_t *u = (uint16_t *)(void *)to;
     int64_t i = 0;
-    if (col == 1 && type == WF_BF16)
-        for (; i + VL <= n; i += VL)
+    for (; col == 1 && i + VL <= n; i += VL) {
+        if (type == WF_F32)
+            st(f + i, ld(from + i));
+        else if (type == WF_BF16)
             wfi_bf16_st(u + i, ld(from + i));
+        else
+            wfi_f16_st(u + i, ld(from + i));
+    }
     for (; i < n; i++) {
         if (type == WF_F32)
             f[i * col] = from[i];

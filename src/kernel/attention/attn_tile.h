@@ -20,7 +20,7 @@ WFI_INLINE void products(int mr, int nv, int64_t k, const float *a, int64_t ai, 
         {
             V y = set1(row[i / 3][i % 3 * ai]);
             WFI_PIN(y);
-            WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = WFI_FMA_F32(y, x[j], r[i][j]);
+            WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = muladd(y, x[j], r[i][j]);
         }
         WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) WFI_PIN(r[i][j]);
         b += bs;
@@ -74,16 +74,12 @@ WFI_INLINE void sum_rows(const sum_tile *t, int mr, int nv)
     WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) st(t->out + i * t->ldo + VL * j, r[i][j]);
 }
 
-#define EACH_ROWS_4(F) F(1) F(2) F(3) F(4)
-#define EACH_ROWS_6(F) EACH_ROWS_4(F) F(5) F(6)
-#define EACH_ROWS_8(F) EACH_ROWS_6(F) F(7) F(8)
-#if defined __AVX512F__
-#define EACH_ROWS(F) EACH_ROWS_8(F)
-#elif defined __AVX2__
-#define EACH_ROWS(F) EACH_ROWS_6(F)
-#else
-#define EACH_ROWS(F) EACH_ROWS_4(F)
-#endif
+#define EACH_ROWS_4(F)  F(1) F(2) F(3) F(4)
+#define EACH_ROWS_6(F)  EACH_ROWS_4(F) F(5) F(6)
+#define EACH_ROWS_8(F)  EACH_ROWS_6(F) F(7) F(8)
+#define EACH_ROWS__(n, F) EACH_ROWS_##n(F)
+#define EACH_ROWS_(n, F)  EACH_ROWS__(n, F)
+#define EACH_ROWS(F)      EACH_ROWS_(WFI_ATTN_MR, F)
 #define TILE_FN static __attribute__((noinline)) void
 #define DEFINE(q)                                                                                                      \
     TILE_FN score_##q(const score_tile *t)                                                                             \

@@ -9,12 +9,16 @@ typedef float loose __attribute__((vector_size(WFI_VB), aligned(4), may_alias));
 
 enum { VL = WFI_LANES, NV = 2, NR = NV * VL }; /* columns of a register tile: two vectors */
 #if defined __AVX512F__
-enum { MR = 8, GROUP = 8 }; /* rows of a register tile; vectors that an exponential keeps in flight */
+#define WFI_ATTN_MR 8 /* rows of a register tile */
+enum { GROUP = 8 };   /* vectors that an exponential keeps in flight */
 #elif defined __AVX2__
-enum { MR = 6, GROUP = 4 };
+#define WFI_ATTN_MR 6
+enum { GROUP = 4 };
 #else
-enum { MR = 4, GROUP = 2 };
+#define WFI_ATTN_MR 4
+enum { GROUP = 2 };
 #endif
+enum { MR = WFI_ATTN_MR };
 #define INF (__builtin_inff())
 
 WFI_INLINE V ld(const float *p)
@@ -28,6 +32,16 @@ WFI_INLINE void st(float *p, V v)
 WFI_INLINE V set1(float x)
 {
     return x - (V){ 0 };
+}
+WFI_INLINE V muladd(V a, V b, V c)
+{
+#if defined __AVX512F__
+    return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined __AVX2__
+    return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+    return a * b + c;
+#endif
 }
 /* a where m is set, else b */
 WFI_INLINE V pick(VI m, V a, V b)
@@ -79,13 +93,13 @@ WFI_INLINE void exp2_less(int g, V *x, const V *m127)
     EACH x[i] = larger(m127[i % NV], x[i]); /* NaN stays */
     EACH t[i] = x[i] + set1(MAGIC);
     EACH x[i] = x[i] - (t[i] - set1(MAGIC));
-    EACH q[i] = WFI_FMA_F32(set1(0.0001532134f), x[i], set1(0.001339022f));
+    EACH q[i] = muladd(set1(0.0001532134f), x[i], set1(0.001339022f));
     EACH t[i] = (V)((VI)(t[i] - m127[i % NV]) << 23);
-    EACH q[i] = WFI_FMA_F32(q[i], x[i], set1(0.0096185258f));
-    EACH q[i] = WFI_FMA_F32(q[i], x[i], set1(0.055503624f));
-    EACH q[i] = WFI_FMA_F32(q[i], x[i], set1(0.24022651f));
-    EACH q[i] = WFI_FMA_F32(q[i], x[i], set1(0.69314718f));
-    EACH q[i] = WFI_FMA_F32(q[i], x[i], set1(1.f));
+    EACH q[i] = muladd(q[i], x[i], set1(0.0096185258f));
+    EACH q[i] = muladd(q[i], x[i], set1(0.055503624f));
+    EACH q[i] = muladd(q[i], x[i], set1(0.24022651f));
+    EACH q[i] = muladd(q[i], x[i], set1(0.69314718f));
+    EACH q[i] = muladd(q[i], x[i], set1(1.f));
     EACH x[i] = q[i] * t[i];
 }
 /* 2^d for whole d <= 0; 0 below 2^-126 */
