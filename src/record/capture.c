@@ -388,6 +388,9 @@ static wf_status own_step(wf_fn *f, wf_tensor *const *in, wf_tensor **out, const
 {
     wf_ctx *c = f->ctx;
     wf_mode mode = c->mode;
+    wfi_steprec tape = c->r;
+    if (mode == WF_EAGER)
+        c->r = c->captured;
     c->mode = WF_LAZY;
     wf_scope s = wf_scope_begin_(c, "captured", NULL, site);
     wf_status st = emit_all(f, in, out, site);
@@ -395,6 +398,10 @@ static wf_status own_step(wf_fn *f, wf_tensor *const *in, wf_tensor **out, const
         out[i] = wf_scope_return(c, s, out[i]);
     st = wf_scope_end(c, s);
     c->mode = mode;
+    if (mode == WF_EAGER) {
+        c->captured = c->r;
+        c->r = tape;
+    }
     return st;
 }
 

@@ -82,6 +82,7 @@ static bool start(wf_ctx *c)
 {
     c->r.cursor = &wfi_record_sentinel;
     c->r.owner = WFI_NONE;
+    c->captured = c->r;
     c->run_now = true;
     c->vserial = 1;
     wfi_arena_init(&c->bound_data, c->mem);
@@ -160,12 +161,12 @@ static void say(const wf_ctx *c)
     (void)!write(2, "\n", 1);
 }
 
-static void free_step(wf_ctx *c)
+static void free_step(wf_ctx *c, const wfi_steprec *r)
 {
-    wfi_mem_free(c->mem, c->r.H);
-    wfi_mem_free(c->mem, c->r.scratch);
-    wfi_mem_free(c->mem, c->r.live);
-    wfi_mem_free(c->mem, c->r.host);
+    wfi_mem_free(c->mem, r->H);
+    wfi_mem_free(c->mem, r->scratch);
+    wfi_mem_free(c->mem, r->live);
+    wfi_mem_free(c->mem, r->host);
 }
 
 static void drop_values(wf_ctx *c)
@@ -206,7 +207,8 @@ int wf_ctx_close(wf_ctx *c)
     wfi_trace_free_all(c);
     drop_values(c);
     wfi_buf_trim(c);
-    free_step(c);
+    free_step(c, &c->r);
+    free_step(c, &c->captured);
     for (size_t i = 0; i < c->nhchunk; i++)
         wfi_mem_free(c->mem, c->hchunk[i]);
     void *const lists[] = { c->hchunk, c->own, c->var, c->bound, c->infer, c->arena, c->explain, c->adj, c->mark, c->kept, c->bind_params };

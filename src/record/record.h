@@ -199,6 +199,7 @@ struct wf_runtime {
 
 struct wf_ctx {
     wfi_steprec r;
+    wfi_steprec captured; /* eager mode: the steps of captured calls; their handles stay from call to call */
     bool run_now; /* eager mode, or outside a step */
     bool in_step, notape, in_child_check;
     wf_mode mode;
