@@ -61,5 +61,6 @@ const wf_op_def wf_op_adamw_step = {
     .check = check,
     .nograd = "an update has no history",
     .onnx = "",
-    .samples = "f32[5] f32[5] f32[5] f32[5] f64[8]; f64[3,4] f64[3,4] f64[3,4] f64[3,4] f64[8] decay=true",
+    .samples = "f32[5] f32[5] f32[5]=0..1 f32[5] f64[8]=0.1..0.9; "
+               "f64[3,4] f64[3,4] f64[3,4]=0..1 f64[3,4] f64[8]=0.1..0.9 decay=true",
 };

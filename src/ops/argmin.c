@@ -21,6 +21,11 @@ static void ref(const wf_ref *r)
     }
 }
 
+static bool check(const wf_op_case *c, char *err, size_t bytes)
+{
+    return wfi_op_needs_some(c, WF_DIMS(c->a->argmin.axis), "argmin", err, bytes);
+}
+
 const wf_op_def wf_op_argmin = {
     .call = "x, axis; keep:bool",
     .axes = "x[..a n!@axis] -> y[..a 1@axis&keep]",
@@ -28,6 +33,7 @@ const wf_op_def wf_op_argmin = {
     .primitive = "kernel",
     .nograd = "the result is a whole number",
     .ref = ref,
+    .check = check,
     .onnx = "ArgMin 13",
     .samples = "f32[4,7] axis=1; f32[2,3,5] axis=0 keep=true; f64[70] axis=0; i32[5,4] axis=-1; bf16[3,33] axis=1",
 };

@@ -149,6 +149,9 @@ bool wfi_op_attr_parse(const wfi_op_info *op, const char *text, void *attr, char
 bool wfi_op_bind(const wfi_op_info *op, const void *attr, int nin, const wfi_axis_shape *in, const wf_dtype *dtype,
                  struct wfi_syms *syms, wfi_axis_inst *x, char *err, size_t err_bytes);
 
+/* For hooks `check`: refuses axes of size 0 where results are wanted that nothing can be said about. */
+bool wfi_op_needs_some(const wf_op_case *c, wf_dims axes, const char *name, char *err, size_t err_bytes);
+
 /* ---- references that follow from the map alone (ref.c) ---- */
 void wfi_ref_sum(const wf_ref *r);  /* y += the product of the operands: contractions, sums, every movement */
 void wfi_ref_max(const wf_ref *r);

@@ -342,3 +342,21 @@ bool wfi_op_bind(const wfi_op_info *op, const void *attr, int nin, const wfi_axi
     x->map = op->map;
     return !op->def->check || op->def->check(&c, err, err_bytes);
 }
+
+bool wfi_op_needs_some(const wf_op_case *c, wf_dims axes, const char *name, char *err, size_t err_bytes)
+{
+    int32_t ndim = c->in[0].ndim, none = -1;
+    bool wanted = true;
+    for (int32_t k = 0; k < ndim; k++) {
+        bool hit = axes.n < 0;
+        for (int32_t i = 0; i < axes.n; i++)
+            hit |= (axes.d[i] < 0 ? axes.d[i] + ndim : axes.d[i]) == k;
+        if (c->in[0].dim[k] == 0 && hit && none < 0)
+            none = k;
+        wanted &= hit || c->in[0].dim[k] != 0;
+    }
+    if (none < 0 || !wanted)
+        return true;
+    snprintf(err, err_bytes, "%s: axis %d of x has no elements", name, (int)none);
+    return false;
+}

@@ -103,6 +103,7 @@ void wfi_handle_drop(wf_ctx *c, wf_tensor *h)
     h->buf = NULL;
     h->tag = WFI_NONE;
     h->flags = WFI_H_DEAD;
+    h->spare = 0;
     h->u.next = c->hfree;
     c->hfree = h;
 }

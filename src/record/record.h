@@ -96,7 +96,7 @@ struct wf_tensor {
     uint32_t own; /* place in the list of its scope, WFI_NONE */
     uint16_t op;  /* what made it, for messages */
     uint16_t flags;
-    uint32_t spare;
+    uint32_t spare; /* lazy: how often it was released in this step; eager: returned to the scope around this depth */
 };
 
 struct wf_var {

@@ -233,7 +233,10 @@ static void end_frame(wf_ctx *c)
         if (!h)
             continue;
         if (h->flags & WFI_H_RETURNED) {
-            h->flags &= (uint16_t)~WFI_H_RETURNED;
+            if (c->depth <= h->spare || !h->spare) { /* else it goes on, to the scope around an outer one */
+                h->flags &= (uint16_t)~WFI_H_RETURNED;
+                h->spare = 0;
+            }
             h->own = (uint32_t)w;
             c->own[w++] = h;
         } else {
@@ -292,8 +295,11 @@ wf_tensor *wf_scope_return(wf_ctx *c, wf_scope s, wf_tensor *t)
             return NULL;
         return c->r.H[ord];
     }
-    if (t->own != WFI_NONE && t->own >= c->frame[s.depth].own0)
+    if (t->own != WFI_NONE && t->own >= c->frame[s.depth].own0) {
+        if (!(t->flags & WFI_H_RETURNED) || s.depth < t->spare)
+            t->spare = s.depth;
         t->flags |= WFI_H_RETURNED;
+    }
     return t;
 }
 

@@ -14,7 +14,6 @@ static const char *reduce(const wfi_cpu *d, wfi_bind *b, wfi_reduce_kind kind, w
     {                                                                                                                  \
         return reduce(d, b, kind, b->attr->name.axes);                                                                 \
     }
-REDUCE(sum, WFI_REDUCE_SUM)
 REDUCE(prod, WFI_REDUCE_PROD)
 REDUCE(mean, WFI_REDUCE_MEAN)
 REDUCE(max, WFI_REDUCE_MAX)
@@ -22,6 +21,46 @@ REDUCE(min, WFI_REDUCE_MIN)
 REDUCE(any, WFI_REDUCE_ANY)
 REDUCE(all, WFI_REDUCE_ALL)
 REDUCE(logsumexp, WFI_REDUCE_LOGSUMEXP)
+
+/* Sums of narrow whole numbers: added in i64, the low bits kept. */
+typedef struct narrow_sum {
+    wfi_kernel_fn *run;
+    size_t at; /* in scratch, bytes: i64[n] */
+    int64_t n;
+    wf_dtype to;
+    _Alignas(64) char params[WFI_PARAMS_MAX];
+} narrow_sum;
+
+static void run_narrow_sum(const void *params, void *const *args, const wfi_run *run)
+{
+    const narrow_sum *p = params;
+    int64_t *wide = (int64_t *)((char *)run->scratch + p->at);
+    p->run(p->params, (void *const[]){ wide, args[1] }, run);
+    for (int64_t i = 0; i < p->n; i++)
+        if (p->to == WF_I32)
+            ((int32_t *)args[0])[i] = (int32_t)(uint32_t)wide[i];
+        else
+            ((uint8_t *)args[0])[i] = (uint8_t)wide[i];
+}
+
+static const char *bind_sum(const wfi_cpu *d, wfi_bind *b)
+{
+    if (b->out->dtype != WF_I32 && b->out->dtype != WF_U8)
+        return reduce(d, b, WFI_REDUCE_SUM, b->attr->sum.axes);
+    narrow_sum *p = b->params;
+    *p = (narrow_sum){ .run = d->reduce->run, .n = 1, .to = b->out->dtype };
+    wfi_view y = *b->out;
+    y.dtype = WF_I64;
+    for (int32_t i = 0; i < y.ndim; i++)
+        p->n *= y.dim[i];
+    const char *why = d->reduce->prepare(WFI_REDUCE_SUM, b->in, wfi_impl_axes(b->attr->sum.axes, b->in->ndim), &y,
+                                         b->threads, p->params, &b->scratch);
+    p->at = (b->scratch + 63) & ~(size_t)63;
+    b->scratch = p->at + (size_t)p->n * sizeof(int64_t);
+    b->fn = run_narrow_sum;
+    b->params_bytes = sizeof *p;
+    return why;
+}
 
 static const char *bind_argmax(const wfi_cpu *d, wfi_bind *b)
 {

@@ -85,8 +85,16 @@ static const char *permute(const wfi_cpu *d, wfi_bind *b)
 {
     (void)d;
     const wf_dims *perm = &b->attr->permute.perm;
-    for (int32_t i = 0; i < b->out->ndim; i++)
-        b->out->stride[i] = b->in->stride[norm(perm->d[i], b->in->ndim)];
+    int32_t n = b->in->ndim, at = 0;
+    for (int32_t i = 0; i < n; i++) { /* axes that perm leaves out stay in front */
+        bool listed = false;
+        for (int32_t k = 0; k < perm->n; k++)
+            listed |= norm(perm->d[k], n) == i;
+        if (!listed)
+            b->out->stride[at++] = b->in->stride[i];
+    }
+    for (int32_t k = 0; k < perm->n; k++)
+        b->out->stride[at++] = b->in->stride[norm(perm->d[k], n)];
     b->alias = 0;
     return NULL;
 }

@@ -1,0 +1,840 @@
+/* Cases with right values: each is a fault that frameworks have had, with the answer that is right. Every case runs
+ * eager and lazy (three steps, so that the plan is replayed), with one and two threads; those about plans (C31 to C35)
+ * also with the reuse of memory off. The numbers are those of the project's list of cases.
+ *
+ * Rules that arithmetic alone does not decide: the first NaN and the first of equal elements win in argmax and argmin;
+ * ties share the gradient of a maximum; a row that attention masks as a whole is 0; a loss whose labels are all ignored
+ * is the pair (0, 0) with mean 0; the gradient of a norm at 0 is 0. */
+#include "refeval.h"
+
+typedef struct run {
+    wf_ctx *c;
+    int rep; /* 0, 1, 2: the same step again */
+    bool lazy;
+    int threads;
+    const char *name;
+    wf_var *v[4];
+    wf_scope s;
+    wf_fn *f;
+    wf_tensor *kept;
+} run;
+
+static void begin(run *r)
+{
+    r->s = wf_scope_begin(r->c, "case");
+}
+static void bad(const run *r, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+static void bad(const run *r, const char *format, ...)
+{
+    char text[1200];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    fail_msg("%s, %s, %d thread%s, step %d: %s", r->name, r->lazy ? "lazy" : "eager", r->threads,
+             r->threads > 1 ? "s" : "", r->rep + 1, text);
+    abort();
+}
+static void end(run *r)
+{
+    if (wf_scope_end(r->c, r->s) != WF_OK)
+        bad(r, "%s", wf_error(r->c));
+}
+static wf_tensor *ret(run *r, wf_tensor *t)
+{
+    return wf_scope_return(r->c, r->s, t);
+}
+
+static wf_tensor *f32s(run *r, wf_dims d, const float *x)
+{
+    return wf_tensor_from(r->c, WF_F32, d, x);
+}
+static int64_t count(wf_dims d)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < d.n; i++)
+        n *= d.d[i];
+    return n;
+}
+
+/* n numbers x0, x0 + 1, ... as dtype */
+static wf_tensor *range(run *r, wf_dtype t, wf_dims d, double x0)
+{
+    int64_t n = count(d);
+    char *p = calloc((size_t)n + 1, 8);
+    assert_non_null(p);
+    for (int64_t i = 0; i < n; i++)
+        wfi_dtype_store(t, p, i, x0 + (double)i);
+    wf_tensor *x = wf_tensor_from(r->c, t, d, p);
+    free(p);
+    return x;
+}
+static wf_tensor *filled(run *r, wf_dtype t, wf_dims d, double v)
+{
+    int64_t n = count(d);
+    char *p = calloc((size_t)n + 1, 8);
+    assert_non_null(p);
+    for (int64_t i = 0; i < n; i++)
+        wfi_dtype_store(t, p, i, v);
+    wf_tensor *x = wf_tensor_from(r->c, t, d, p);
+    free(p);
+    return x;
+}
+
+/* All elements of t as doubles; freed by the caller. */
+static double *values(run *r, wf_tensor *t, int64_t *n)
+{
+    if (!t)
+        bad(r, "a result is NULL: %s", wf_error(r->c) ? wf_error(r->c) : "no error");
+    wf_dtype type = wf_tensor_dtype(t);
+    *n = count(wf_tensor_dims(t));
+    size_t bytes = (size_t)*n * wf_dtype_bytes(type);
+    char *p = malloc(bytes + 1);
+    double *d = malloc(((size_t)*n + 1) * sizeof *d);
+    assert_true(p && d);
+    if (wf_read(r->c, t, p, bytes) != WF_OK)
+        bad(r, "%s", wf_error(r->c));
+    for (int64_t i = 0; i < *n; i++)
+        d[i] = wfi_dtype_load(type, p, i);
+    free(p);
+    return d;
+}
+
+static void check(run *r, const char *what, wf_tensor *t, int64_t n, const double *want, double tol)
+{
+    int64_t have;
+    double *d = values(r, t, &have);
+    if (have != n)
+        bad(r, "%s has %lld elements, %lld were expected", what, (long long)have, (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        if (!(d[i] == want[i] || (isnan(d[i]) && isnan(want[i])) || fabs(d[i] - want[i]) <= tol))
+            bad(r, "%s[%lld] is %.17g, %.17g is right", what, (long long)i, d[i], want[i]);
+    free(d);
+}
+#define CHECK(r, t, tol, ...)                                                                                          \
+    do {                                                                                                               \
+        const double want_[] = { __VA_ARGS__ };                                                                        \
+        check(r, #t, t, (int64_t)(sizeof want_ / sizeof *want_), want_, tol);                                          \
+    } while (0)
+
+static void check_all(run *r, const char *what, wf_tensor *t, int64_t n, double want, double tol)
+{
+    double *w = malloc(((size_t)n + 1) * sizeof *w);
+    assert_non_null(w);
+    for (int64_t i = 0; i < n; i++)
+        w[i] = want;
+    check(r, what, t, n, w, tol);
+    free(w);
+}
+/* The step must fail with this status and all of these words; afterwards the context works. */
+static void must_fail(run *r, wf_status status, const char *const *words)
+{
+    wf_status got = wf_scope_end(r->c, r->s);
+    const char *text = wf_error(r->c);
+    if (got != status)
+        bad(r, "the status is %d, %d was expected: %s", (int)got, (int)status, text ? text : "no error");
+    for (; *words; words++)
+        if (!strstr(text, *words))
+            bad(r, "the error does not say '%s': %s", *words, text);
+    wf_error_clear(r->c);
+    begin(r);
+    const float two[2] = { 1, 2 };
+    wf_tensor *y = ret(r, wf_add(f32s(r, WF_DIMS(2), two), f32s(r, WF_DIMS(2), two)));
+    end(r);
+    CHECK(r, y, 0, 2, 4);
+}
+#define MUST_FAIL(r, status, ...) must_fail(r, status, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* ---- values ---- */
+
+static void c04(run *r) /* the first NaN wins */
+{
+    begin(r);
+    wf_tensor *a = f32s(r, WF_DIMS(4), (const float[]){ 3, NAN, 1, 5 });
+    wf_tensor *b = f32s(r, WF_DIMS(3), (const float[]){ 1, 2, NAN });
+    wf_tensor *e = f32s(r, WF_DIMS(3), (const float[]){ -1, -2, NAN });
+    wf_tensor *d = filled(r, WF_F32, WF_DIMS(61), NAN);
+    wf_tensor *amax = ret(r, wf_argmax(a, 0)), *amin = ret(r, wf_argmin(a, 0));
+    wf_tensor *bmax = ret(r, wf_argmax(b, 0)), *bmin = ret(r, wf_argmin(b, 0));
+    wf_tensor *emax = ret(r, wf_argmax(e, 0)), *emin = ret(r, wf_argmin(e, 0));
+    wf_tensor *dmax = ret(r, wf_argmax(d, 0)), *dmin = ret(r, wf_argmin(d, 0));
+    wf_tensor *top = ret(r, wf_max(a, WF_DIMS(0))), *low = ret(r, wf_min(a, WF_NO_DIMS));
+    end(r);
+    CHECK(r, amax, 0, 1);
+    CHECK(r, amin, 0, 1);
+    CHECK(r, bmax, 0, 2);
+    CHECK(r, bmin, 0, 2);
+    CHECK(r, emax, 0, 2);
+    CHECK(r, emin, 0, 2);
+    CHECK(r, dmax, 0, 0);
+    CHECK(r, dmin, 0, 0);
+    CHECK(r, top, 0, NAN);
+    CHECK(r, low, 0, NAN);
+    static const int64_t sizes[] = { 8, 33, 1000 };
+    static const wf_dtype types[] = { WF_F32, WF_F64, WF_BF16, WF_F16 };
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < 4; k++)
+            for (int turned = 0; turned < 2; turned++) {
+                int64_t n = sizes[i];
+                char *p = calloc((size_t)n, 8);
+                assert_non_null(p);
+                for (int64_t j = 0; j < n; j++)
+                    wfi_dtype_store(types[k], p, j, j == n / 2 ? (double)NAN : (double)j);
+                begin(r);
+                wf_tensor *x = wf_tensor_from(r->c, types[k], turned ? WF_DIMS(n, 1) : WF_DIMS(1, n), p);
+                wf_tensor *hi = ret(r, wf_argmax(x, turned ? 0 : 1)), *lo = ret(r, wf_argmin(x, turned ? 0 : 1));
+                end(r);
+                free(p);
+                CHECK(r, hi, 0, (double)(n / 2));
+                CHECK(r, lo, 0, (double)(n / 2));
+            }
+}
+
+static void c05(run *r) /* the first of equal ones */
+{
+    begin(r);
+    wf_tensor *a = ret(r, wf_argmax(filled(r, WF_F32, WF_DIMS(16), 2.5), 0));
+    wf_tensor *b = ret(r, wf_argmax(f32s(r, WF_DIMS(5), (const float[]){ 2, 3, 0, 3, 3 }), 0));
+    wf_tensor *d = ret(r, wf_argmax(f32s(r, WF_DIMS(5), (const float[]){ 1, 3, 1, 3, 1 }), 0));
+    wf_tensor *long_tie = ret(r, wf_argmax(filled(r, WF_F32, WF_DIMS(70001), 1), 0));
+    wf_tensor *zeros = ret(r, wf_argmax(f32s(r, WF_DIMS(3), (const float[]){ -1, -0.0f, 0 }), 0));
+    wf_tensor *whole = ret(r, wf_argmin(filled(r, WF_I32, WF_DIMS(40, 3), 7), 0));
+    end(r);
+    CHECK(r, a, 0, 0);
+    CHECK(r, b, 0, 1);
+    CHECK(r, d, 0, 1);
+    CHECK(r, long_tie, 0, 0);
+    CHECK(r, zeros, 0, 1);
+    CHECK(r, whole, 0, 0, 0, 0);
+}
+
+static void c07(run *r) /* f32 -> bf16 rounds to nearest even; a NaN stays one */
+{
+    uint32_t nan = 0x7F800001u;
+    float x[3] = { 0.2691408770292272f, 3.14f, 0 };
+    memcpy(&x[2], &nan, sizeof nan);
+    begin(r);
+    wf_tensor *y = ret(r, wf_cast(f32s(r, WF_DIMS(3), x), WF_BF16));
+    float many[35];
+    for (int i = 0; i < 35; i++)
+        many[i] = x[i % 3];
+    wf_tensor *z = ret(r, wf_cast(f32s(r, WF_DIMS(35), many), WF_BF16));
+    end(r);
+    CHECK(r, y, 0, 0.26953125, 3.140625, NAN);
+    int64_t n;
+    double *d = values(r, z, &n);
+    for (int i = 0; i < 35; i++)
+        assert_true(i % 3 == 2 ? isnan(d[i]) : d[i] == (i % 3 ? 3.140625 : 0.26953125));
+    free(d);
+}
+
+static void c08(run *r) /* a large offset */
+{
+    float c16[16];
+    for (int i = 0; i < 16; i++)
+        c16[i] = (float)(1000 + i * 0.001);
+    begin(r);
+    wf_tensor *a = ret(r, wf_layer_norm(f32s(r, WF_DIMS(1, 4), (const float[]){ 40000, 40001, 40002, 40003 })));
+    wf_tensor *b = ret(r, wf_layer_norm(filled(r, WF_F32, WF_DIMS(1, 256), 1234)));
+    wf_tensor *d = ret(r, wf_layer_norm(f32s(r, WF_DIMS(16), c16)));
+    end(r);
+    CHECK(r, a, 1e-5, -1.341635, -0.447212, 0.447212, 1.341635);
+    check_all(r, "b", b, 256, 0, 0);
+    int64_t n;
+    double *v = values(r, d, &n);
+    if (fabs(v[0] + 1.34151) > 2e-3 || fabs(v[15] - 1.34424) > 2e-3)
+        bad(r, "the ends are %.6g and %.6g", v[0], v[15]);
+    free(v);
+}
+
+static void c09(run *r) /* the variance leaves the range of f32 */
+{
+    begin(r);
+    wf_tensor *y = ret(r, wf_layer_norm(f32s(r, WF_DIMS(1, 2), (const float[]){ 1e30f, -1e30f })));
+    float wide[40];
+    for (int i = 0; i < 40; i++)
+        wide[i] = i % 2 ? -3e37f : 3e37f;
+    wf_tensor *z = ret(r, wf_layer_norm(f32s(r, WF_DIMS(1, 40), wide)));
+    end(r);
+    CHECK(r, y, 1e-6, 1, -1);
+    int64_t n;
+    double *v = values(r, z, &n);
+    for (int i = 0; i < 40; i++)
+        if (fabs(v[i] - (i % 2 ? -1 : 1)) > 1e-6)
+            bad(r, "element %d is %.9g", i, v[i]);
+    free(v);
+}
+
+static void c10(run *r) /* long sums of narrow types */
+{
+    begin(r);
+    wf_tensor *a = ret(r, wf_mean(filled(r, WF_F16, WF_DIMS(70000), 1), WF_NO_DIMS));
+    wf_tensor *b = ret(r, wf_sum(filled(r, WF_F16, WF_DIMS(3000), 1), WF_NO_DIMS));
+    wf_tensor *d = ret(r, wf_sum(filled(r, WF_BF16, WF_DIMS(1000), 1), WF_NO_DIMS));
+    wf_tensor *columns = ret(r, wf_sum(filled(r, WF_BF16, WF_DIMS(1000, 3), 1), WF_DIMS(0)));
+    wf_tensor *means = ret(r, wf_mean(filled(r, WF_F16, WF_DIMS(70000, 2), 1), WF_DIMS(0)));
+    wf_tensor *u8 = ret(r, wf_sum(wf_cast(filled(r, WF_U8, WF_DIMS(1000), 200), WF_I64), WF_NO_DIMS));
+    end(r);
+    CHECK(r, a, 0, 1);
+    CHECK(r, b, 0, 3000);
+    CHECK(r, d, 0, 1000);
+    CHECK(r, columns, 0, 1000, 1000, 1000);
+    CHECK(r, means, 0, 1, 1);
+    CHECK(r, u8, 0, 200000);
+}
+
+static void c11(run *r)
+{
+    begin(r);
+    wf_tensor *x = range(r, WF_F32, WF_DIMS(3, 4), 0);
+    wf_tensor *a = ret(r, wf_sum(wf_transpose(x), WF_NO_DIMS));
+    wf_tensor *b = ret(r, wf_sum(wf_slice(x, 1, 1, 2), WF_NO_DIMS));
+    wf_tensor *d = ret(r, wf_sum(wf_slice(wf_transpose(x), 1, 1, 1), WF_NO_DIMS));
+    end(r);
+    CHECK(r, a, 0, 66);
+    CHECK(r, b, 0, 33);
+    CHECK(r, d, 0, 22);
+}
+
+static void c12(run *r) /* every way out to the host */
+{
+    begin(r);
+    wf_tensor *x = range(r, WF_F32, WF_DIMS(10), 0);
+    wf_tensor *a = ret(r, wf_slice(x, 0, 0, 5, .step = 2));
+    wf_tensor *pending = wf_mul(x, x);
+    CHECK(r, pending, 0, 0, 1, 4, 9, 16, 25, 36, 49, 64, 81); /* read in the middle: computed first */
+    wf_tensor *y = range(r, WF_F32, WF_DIMS(17, 3), 0);
+    for (int i = 0; i < 4; i++)
+        y = wf_flip(y, WF_DIMS(0));
+    y = ret(r, y);
+    wf_tensor *once = ret(r, wf_flip(range(r, WF_I32, WF_DIMS(3, 2), 0), WF_DIMS(0)));
+    end(r);
+    CHECK(r, a, 0, 0, 2, 4, 6, 8);
+    CHECK(r, once, 0, 4, 5, 2, 3, 0, 1);
+    int64_t n;
+    double *v = values(r, y, &n);
+    for (int i = 0; i < 51; i++)
+        assert_true(v[i] == i);
+    free(v);
+}
+
+static void c13(run *r) /* rank 6; the subset [0,0,...] set to 0 */
+{
+    begin(r);
+    wf_dims six = WF_DIMS(2, 2, 2, 2, 2, 2), head = WF_DIMS(1, 1, 2, 2, 2, 2);
+    wf_tensor *x = filled(r, WF_F32, six, 1), *rows = wf_slice(x, 0, 0, 1);
+    rows = wf_slice_update(rows, filled(r, WF_F32, head, 0), 1, 0);
+    wf_tensor *y = wf_slice_update(x, rows, 0, 0);
+    wf_tensor *sum = ret(r, wf_sum(y, WF_NO_DIMS));
+    end(r);
+    CHECK(r, sum, 0, 48);
+}
+
+static void c14(run *r) /* zero in a dimension */
+{
+    begin(r);
+    wf_tensor *x = wf_tensor_from(r->c, WF_F32, WF_DIMS(10, 0), NULL);
+    wf_tensor *a = ret(r, wf_log_softmax(x, 1));
+    wf_tensor *logits = wf_tensor_from(r->c, WF_F32, WF_DIMS(0, 5), NULL);
+    wf_tensor *labels = wf_tensor_from(r->c, WF_I64, WF_DIMS(0), NULL);
+    wf_tensor *rows = ret(r, wf_cross_entropy_rows(logits, labels));
+    wf_loss loss = wf_cross_entropy(logits, labels);
+    wf_tensor *sum = ret(r, loss.sum), *weight = ret(r, loss.weight), *mean = ret(r, wf_loss_mean(loss));
+    wf_tensor *zeros = ret(r, wf_sum(wf_tensor_from(r->c, WF_F32, WF_DIMS(0, 10), NULL), WF_DIMS(0)));
+    end(r);
+    wf_dims d = wf_tensor_dims(a);
+    assert_true(d.n == 2 && d.d[0] == 10 && d.d[1] == 0);
+    d = wf_tensor_dims(rows);
+    assert_true(d.n == 1 && d.d[0] == 0);
+    check(r, "a", a, 0, NULL, 0);
+    CHECK(r, sum, 0, 0);
+    CHECK(r, weight, 0, 0);
+    CHECK(r, mean, 0, 0);
+    check_all(r, "zeros", zeros, 10, 0, 0);
+    begin(r);
+    (void)ret(r, wf_max(wf_tensor_from(r->c, WF_F32, WF_DIMS(0, 10), NULL), WF_DIMS(0)));
+    MUST_FAIL(r, WF_ERR_SHAPE, "max: ", "axis 0");
+}
+
+static void c16(run *r) /* masks that leave nothing */
+{
+    enum { V = 100000 };
+    float *x = malloc(V * sizeof *x);
+    assert_non_null(x);
+    for (int i = 0; i < V; i++)
+        x[i] = i == V / 2 ? 10 : -INFINITY;
+    int64_t label = V / 2, all[3] = { 7, 7, 7 };
+    begin(r);
+    wf_tensor *logits = f32s(r, WF_DIMS(1, V), x), *g = NULL;
+    wf_loss loss = wf_cross_entropy(logits, wf_tensor_from(r->c, WF_I64, WF_DIMS(1), &label));
+    assert_int_equal(wf_grad(loss.sum, 1, &logits, &g), WF_OK);
+    wf_tensor *sum = ret(r, loss.sum);
+    g = ret(r, g);
+    end(r);
+    free(x);
+    CHECK(r, sum, 0, 0);
+    check_all(r, "gradient", g, V, 0, 0);
+
+    begin(r); /* query 1 sees no key */
+    const unsigned char see[6] = { 1, 1, 0, 0, 0, 0 };
+    wf_tensor *in[3] = { range(r, WF_F32, WF_DIMS(2, 4), 1), range(r, WF_F32, WF_DIMS(3, 4), -2),
+                         range(r, WF_F32, WF_DIMS(3, 2), 1) };
+    wf_tensor *mask = wf_tensor_from(r->c, WF_BOOL, WF_DIMS(2, 3), see), *gin[3] = { NULL };
+    wf_tensor *y = wf_attention(in[0], in[1], in[2], .mask = mask);
+    assert_int_equal(wf_grad(wf_sum(y, WF_NO_DIMS), 3, in, gin), WF_OK);
+    wf_tensor *row = ret(r, wf_slice(y, 0, 1, 1)), *dq = ret(r, wf_slice(gin[0], 0, 1, 1));
+    wf_tensor *finite = ret(r, wf_all(wf_isfinite(gin[1]), WF_NO_DIMS)), *last = ret(r, wf_slice(gin[2], 0, 2, 1));
+    end(r);
+    CHECK(r, row, 0, 0, 0);
+    CHECK(r, dq, 0, 0, 0, 0, 0);
+    CHECK(r, finite, 0, 1);
+    CHECK(r, last, 0, 0, 0);
+
+    begin(r);
+    logits = range(r, WF_F32, WF_DIMS(3, 8), -3);
+    loss = wf_cross_entropy(logits, wf_tensor_from(r->c, WF_I64, WF_DIMS(3), all), .ignore = 7, .has_ignore = true);
+    wf_tensor *mean = wf_loss_mean(loss), *gm = NULL;
+    assert_int_equal(wf_grad(mean, 1, &logits, &gm), WF_OK);
+    sum = ret(r, loss.sum);
+    wf_tensor *weight = ret(r, loss.weight);
+    mean = ret(r, mean);
+    gm = ret(r, gm);
+    end(r);
+    CHECK(r, sum, 0, 0);
+    CHECK(r, weight, 0, 0);
+    CHECK(r, mean, 0, 0);
+    check_all(r, "gradient", gm, 24, 0, 0);
+}
+
+static void c17(run *r)
+{
+    begin(r);
+    wf_tensor *p = f32s(r, WF_DIMS(2, 1), (const float[]){ 1, 2 }), *t = f32s(r, WF_DIMS(2), (const float[]){ 0, 1 });
+    wf_loss l = wf_mse(p, wf_reshape(t, WF_DIMS(2, 1)));
+    wf_tensor *sum = ret(r, l.sum), *weight = ret(r, l.weight), *mean = ret(r, wf_loss_mean(l));
+    end(r);
+    CHECK(r, sum, 0, 2);
+    CHECK(r, weight, 0, 2);
+    CHECK(r, mean, 0, 1);
+    begin(r);
+    p = f32s(r, WF_DIMS(2, 1), (const float[]){ 1, 2 });
+    t = f32s(r, WF_DIMS(2), (const float[]){ 0, 1 });
+    (void)wf_mse(p, t);
+    MUST_FAIL(r, WF_ERR_SHAPE, "f32[2,1]", "f32[2]");
+}
+
+static void c18(run *r) /* an index that is outside */
+{
+    static const char *const words[] = { "index 6", "position 2", "0..4", NULL };
+    int64_t at[4] = { 0, 4, 6, 1 };
+    begin(r);
+    wf_tensor *w = range(r, WF_F32, WF_DIMS(5, 3), 0), *i = wf_tensor_from(r->c, WF_I64, WF_DIMS(4), at);
+    wf_tensor *y = ret(r, wf_gather(w, i));
+    (void)y;
+    must_fail(r, WF_ERR_INDEX, words);
+    begin(r);
+    at[2] = -1;
+    (void)ret(r, wf_gather(range(r, WF_F32, WF_DIMS(5, 3), 0), wf_tensor_from(r->c, WF_I64, WF_DIMS(4), at)));
+    MUST_FAIL(r, WF_ERR_INDEX, "index -1", "position 2", "0..4");
+    begin(r);
+    int32_t at32[2] = { 1, 6 };
+    (void)ret(r, wf_take_along(range(r, WF_F32, WF_DIMS(5), 0), wf_tensor_from(r->c, WF_I32, WF_DIMS(2), at32), 0));
+    MUST_FAIL(r, WF_ERR_INDEX, "index 6", "position 1", "0..4");
+    begin(r);
+    int64_t label[2] = { 1, 6 };
+    (void)ret(r, wf_cross_entropy(range(r, WF_F32, WF_DIMS(2, 5), 0), wf_tensor_from(r->c, WF_I64, WF_DIMS(2), label)).sum);
+    MUST_FAIL(r, WF_ERR_INDEX, "index 6", "position 1", "0..4");
+    begin(r); /* and a good one on the same trace */
+    at[2] = 2;
+    y = ret(r, wf_gather(range(r, WF_F32, WF_DIMS(5, 3), 0), wf_tensor_from(r->c, WF_I64, WF_DIMS(4), at)));
+    end(r);
+    CHECK(r, y, 0, 0, 1, 2, 12, 13, 14, 6, 7, 8, 3, 4, 5);
+}
+
+/* ---- gradients ---- */
+
+static wf_tensor *grad1(run *r, wf_tensor *loss, wf_tensor *x)
+{
+    wf_tensor *g = NULL;
+    if (wf_grad(loss, 1, &x, &g) != WF_OK)
+        bad(r, "%s", wf_error(r->c));
+    return g;
+}
+
+static void c21(run *r)
+{
+    begin(r);
+    wf_tensor *x = filled(r, WF_F16, WF_DIMS(70000), 1);
+    wf_tensor *g = ret(r, grad1(r, wf_max(x, WF_NO_DIMS), x));
+    wf_tensor *z = f32s(r, WF_DIMS(5), (const float[]){ 2, 7, 7, 1, 7 });
+    wf_tensor *h = ret(r, grad1(r, wf_min(wf_neg(z), WF_DIMS(0)), z));
+    end(r);
+    check_all(r, "gradient", g, 70000, 1.430511474609375e-05, 0);
+    CHECK(r, h, 1e-7, 0, -1.0 / 3, -1.0 / 3, 0, -1.0 / 3);
+}
+
+static void c22(run *r) /* the branch that was not taken */
+{
+    begin(r);
+    wf_tensor *x = f32s(r, WF_DIMS(2), (const float[]){ 1e10f, -1 });
+    wf_tensor *y = wf_where(wf_gt(x, wf_scalar(r->c, 0)), wf_scalar(r->c, 0), wf_exp(x));
+    wf_tensor *a = ret(r, grad1(r, wf_sum(y, WF_NO_DIMS), x));
+    wf_tensor *p[2] = { f32s(r, WF_DIMS(1), (const float[]){ 0 }), f32s(r, WF_DIMS(1), (const float[]){ 0 }) }, *g[2];
+    wf_tensor *root = wf_sqrt(wf_add(wf_square(p[0]), wf_square(p[1])));
+    wf_tensor *top = wf_maximum(root, wf_scalar(r->c, 1e-10));
+    assert_int_equal(wf_grad(wf_sum(top, WF_NO_DIMS), 2, p, g), WF_OK);
+    wf_tensor *gx = ret(r, g[0]), *gy = ret(r, g[1]);
+    end(r);
+    CHECK(r, a, 1e-7, 0, 0.36787944117144233);
+    CHECK(r, gx, 0, 0);
+    CHECK(r, gy, 0, 0);
+}
+
+static void c23(run *r) /* a norm at 0 */
+{
+    begin(r);
+    wf_tensor *x = f32s(r, WF_DIMS(3), (const float[]){ 0, 0, 0 });
+    wf_tensor *norm = wf_sqrt(wf_sum(wf_square(x), WF_NO_DIMS));
+    wf_tensor *a = ret(r, grad1(r, norm, x));
+    wf_tensor *b = ret(r, grad1(r, wf_square(norm), x));
+    wf_tensor *y = f32s(r, WF_DIMS(2), (const float[]){ 3, 4 });
+    wf_tensor *d = ret(r, grad1(r, wf_sqrt(wf_sum(wf_square(y), WF_NO_DIMS)), y));
+    end(r);
+    CHECK(r, b, 0, 0, 0, 0);
+    CHECK(r, a, 0, 0, 0, 0);
+    CHECK(r, d, 1e-6, 0.6, 0.8);
+}
+
+static void c25(run *r)
+{
+    begin(r);
+    wf_tensor *x = f32s(r, WF_DIMS(1), (const float[]){ -2 }), *z = f32s(r, WF_DIMS(1), (const float[]){ 0 });
+    wf_tensor *a = ret(r, grad1(r, wf_sum(wf_pow(x, wf_scalar(r->c, 2)), WF_NO_DIMS), x));
+    wf_tensor *b = ret(r, grad1(r, wf_sum(wf_pow(z, wf_scalar(r->c, 0)), WF_NO_DIMS), z));
+    wf_tensor *y = wf_pow(z, wf_scalar(r->c, 2));
+    wf_tensor *g = ret(r, grad1(r, wf_sum(y, WF_NO_DIMS), z));
+    y = ret(r, y);
+    end(r);
+    CHECK(r, a, 1e-6, -4);
+    CHECK(r, b, 0, 0);
+    CHECK(r, y, 0, 0);
+    CHECK(r, g, 0, 0);
+}
+
+static void c26(run *r) /* second derivative where tanh saturates */
+{
+    const double one = 1;
+    begin(r);
+    wf_tensor *v = wf_tensor_from(r->c, WF_F64, WF_NO_DIMS, &one), *u = wf_mul(v, wf_scalar(r->c, -1e8));
+    wf_tensor *f = wf_mul(wf_mul(wf_tanh(u), u), u);
+    wf_tensor *g = grad1(r, f, v), *h = ret(r, grad1(r, g, v));
+    end(r);
+    CHECK(r, h, 1, -2e16);
+}
+
+static void c27(run *r) /* an assignment between the reading and the gradient */
+{
+    wf_ctx *c = r->c;
+    const float three = 3, five = 5;
+    if (!r->rep) {
+        r->v[0] = wf_var_new(c, "x", WF_F32, WF_NO_DIMS, &three);
+        r->v[1] = wf_var_new(c, "w", WF_F32, WF_NO_DIMS, &five);
+    }
+    begin(r);
+    wf_tensor *x = wf_value(r->v[0]), *w = wf_value(r->v[1]), *y = wf_mul(x, w);
+    assert_int_equal(wf_assign(r->v[0], wf_add(x, wf_scalar(c, 1))), WF_OK);
+    wf_tensor *dw = ret(r, grad1(r, y, w));
+    wf_tensor *now = ret(r, wf_value(r->v[0]));
+    wf_tensor *snapshot = ret(r, x);
+    end(r);
+    CHECK(r, dw, 0, 3 + r->rep);
+    CHECK(r, now, 0, 4 + r->rep);
+    CHECK(r, snapshot, 0, 3 + r->rep);
+    wf_tensor *after = wf_value(r->v[0]);
+    CHECK(r, after, 0, 4 + r->rep);
+}
+
+static void c28(run *r) /* views of views */
+{
+    begin(r);
+    wf_tensor *root = range(r, WF_F32, WF_DIMS(3, 3), 0);
+    wf_tensor *v = wf_squeeze(wf_slice(root, 0, 0, 1), WF_DIMS(0));
+    wf_tensor *u = wf_mul(wf_slice(v, 0, 0, 2), wf_scalar(r->c, 2));
+    wf_tensor *g = ret(r, grad1(r, wf_sum(u, WF_NO_DIMS), root));
+    u = ret(r, u);
+    v = ret(r, v);
+    root = ret(r, root);
+    end(r);
+    CHECK(r, u, 0, 0, 2);
+    CHECK(r, g, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0);
+    CHECK(r, v, 0, 0, 1, 2);
+    CHECK(r, root, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8);
+}
+
+static void c29(run *r) /* an expanded scalar */
+{
+    begin(r);
+    wf_tensor *s = f32s(r, WF_NO_DIMS, (const float[]){ 1 }), *wide = wf_broadcast_to(s, WF_DIMS(4));
+    wf_tensor *y = ret(r, wf_add(wide, range(r, WF_F32, WF_DIMS(4), 1)));
+    wf_tensor *part = ret(r, wf_slice_update(wide, f32s(r, WF_DIMS(1), (const float[]){ 9 }), 0, 2));
+    s = ret(r, s);
+    wide = ret(r, wide);
+    end(r);
+    CHECK(r, y, 0, 2, 3, 4, 5);
+    CHECK(r, part, 0, 1, 1, 9, 1);
+    CHECK(r, s, 0, 1);
+    CHECK(r, wide, 0, 1, 1, 1, 1);
+}
+
+/* ---- plans ---- */
+
+static void c31(run *r) /* a value read before a part of its variable is written */
+{
+    int64_t x0[24];
+    for (int i = 0; i < 24; i++)
+        x0[i] = i - 12;
+    if (!r->rep)
+        r->v[0] = wf_var_new(r->c, "x", WF_I64, WF_DIMS(4, 6), x0);
+    begin(r); /* the same start in every step */
+    assert_int_equal(wf_assign(r->v[0], wf_tensor_from(r->c, WF_I64, WF_DIMS(4, 6), x0)), WF_OK);
+    end(r);
+    begin(r);
+    wf_tensor *x = wf_value(r->v[0]);
+    wf_tensor *y = wf_add(wf_mul(x, wf_scalar(r->c, 2)), wf_scalar(r->c, 4));
+    wf_tensor *two = wf_broadcast_to(filled(r, WF_I64, WF_NO_DIMS, 2), WF_DIMS(4, 3));
+    assert_int_equal(wf_assign(r->v[0], wf_slice_update(x, two, 1, 2)), WF_OK);
+    y = ret(r, y);
+    wf_tensor *row = ret(r, wf_slice(y, 0, 0, 1)), *xrow = ret(r, wf_slice(wf_value(r->v[0]), 0, 0, 1));
+    end(r);
+    CHECK(r, row, 0, -20, -18, -16, -14, -12, -10);
+    CHECK(r, xrow, 0, -12, -11, 2, 2, 2, -7);
+    begin(r);
+    wf_tensor *pairs = wf_bitcast(wf_tensor_from(r->c, WF_I64, WF_DIMS(4, 6), x0), WF_I32);
+    wf_tensor *twice = wf_add(wf_mul(pairs, wf_scalar(r->c, 2)), wf_scalar(r->c, 4));
+    wf_tensor *b = ret(r, wf_slice(wf_bitcast(twice, WF_I64), 0, 0, 1));
+    end(r);
+    CHECK(r, b, 0, 12884901868, 12884901870, 12884901872, 12884901874, 12884901876, 12884901878);
+}
+
+static void c32(run *r) /* temporaries whose size is not their consumer's */
+{
+    begin(r);
+    wf_tensor *x = filled(r, WF_F32, WF_DIMS(5, 1, 32, 32), 1), *s = filled(r, WF_F32, WF_DIMS(5), 1);
+    wf_tensor *e = wf_exp(wf_neg(wf_mul(x, wf_reshape(s, WF_DIMS(5, 1, 1, 1)))));
+    wf_tensor *sum = wf_sum(e, WF_DIMS(1, 2, 3), .keep = true);
+    wf_tensor *y = ret(r, wf_div(e, sum));
+    const double third = 0.3;
+    const int64_t zero = 0;
+    wf_tensor *t = wf_mul(wf_tensor_from(r->c, WF_F64, WF_DIMS(1, 1), &third), wf_scalar(r->c, 2));
+    wf_tensor *add = wf_scatter_add(wf_tensor_from(r->c, WF_I64, WF_DIMS(1), &zero), t, 1);
+    wf_tensor *b = ret(r, wf_div(wf_add(filled(r, WF_F64, WF_DIMS(1, 1), 0), add), wf_scalar(r->c, 2)));
+    end(r);
+    check_all(r, "y", y, 5 * 1024, 1.0 / 1024, 1e-5 / 1024);
+    CHECK(r, b, 0, 0.3);
+}
+
+static void c33(run *r) /* strict: every node rounds */
+{
+    begin(r);
+    wf_tensor *x = filled(r, WF_BF16, WF_DIMS(1), 0.166015625), *y = filled(r, WF_BF16, WF_DIMS(1), 1.7578125);
+    wf_tensor *a = ret(r, wf_add(wf_mul(x, y), filled(r, WF_BF16, WF_DIMS(1), -0.474609375)));
+    wf_tensor *m = wf_matmul(f32s(r, WF_DIMS(1, 1), (const float[]){ 1.001953125f }),
+                             f32s(r, WF_DIMS(1, 1), (const float[]){ 1 }));
+    wf_tensor *b = ret(r, wf_sub(wf_cast(wf_cast(m, WF_BF16), WF_F32), wf_scalar(r->c, 1)));
+    wf_tensor *q = f32s(r, WF_DIMS(2), (const float[]){ 0.1f, 0.7f }), *tiny = wf_scalar(r->c, 1e-6);
+    wf_tensor *d = ret(r, wf_add(wf_div(q, tiny), wf_div(wf_neg(q), tiny)));
+    end(r);
+    CHECK(r, a, 0, -0.18359375);
+    CHECK(r, b, 0, 0);
+    CHECK(r, d, 0, 0, 0);
+}
+
+static bool c34_body(void *user, wf_ctx *c, wf_tensor *const *in, wf_tensor **out)
+{
+    wf_var *w = user;
+    (void)in;
+    wf_tensor *x = wf_value(w), *loss = wf_square(wf_sub(x, wf_scalar(c, 3))), *g = NULL;
+    if (wf_grad(loss, 1, &x, &g) != WF_OK)
+        return false;
+    out[0] = loss;
+    return wf_assign(w, wf_sub(x, wf_mul(g, wf_scalar(c, 0.25)))) == WF_OK;
+}
+static void c34(run *r) /* an effect that is not a result */
+{
+    const float zero = 0;
+    if (!r->rep) {
+        r->v[0] = wf_var_new(r->c, "w", WF_F32, WF_NO_DIMS, &zero);
+        r->f = wf_capture(r->c, c34_body, r->v[0], 0, NULL, 1);
+        if (!r->f)
+            bad(r, "%s", wf_error(r->c));
+    }
+    begin(r);
+    assert_int_equal(wf_assign(r->v[0], filled(r, WF_F32, WF_NO_DIMS, 0)), WF_OK);
+    end(r);
+    static const double want[4] = { 1.5, 2.25, 2.625, 2.8125 };
+    for (int i = 0; i < 4; i++) {
+        wf_tensor *loss = NULL;
+        if (wf_fn_call(r->f, NULL, &loss) != WF_OK)
+            bad(r, "%s", wf_error(r->c));
+        wf_tensor *w = wf_value(r->v[0]);
+        CHECK(r, w, 0, want[i]);
+    }
+}
+
+static void c35(run *r) /* lifetimes: branches, a result nobody wants, a handle that is kept */
+{
+    wf_ctx *c = r->c;
+    begin(r);
+    wf_tensor *x = range(r, WF_F32, WF_DIMS(8, 16), -64), *w = wf_mul(range(r, WF_F32, WF_DIMS(16, 16), -128), wf_scalar(c, 1.0 / 4096));
+    wf_tensor *a = wf_matmul(x, w), *y = wf_add(wf_relu(a), wf_exp(wf_mul(a, wf_scalar(c, 0.01))));
+    wf_tensor *m2 = NULL, *v2 = NULL;
+    float ones[4] = { 1, 1, 1, 1 };
+    double h[8] = { 0.1, 0.9, 0.99, 1e-8, 0, 0.1, 0.01, 1 };
+    wf_tensor *p = f32s(r, WF_DIMS(4), ones), *z = filled(r, WF_F32, WF_DIMS(4), 0);
+    wf_tensor *stepped = wf_adamw_step(p, z, z, p, wf_tensor_from(c, WF_F64, WF_DIMS(8), h), .m2 = &m2, .v2 = &v2);
+    wf_tensor *flat = wf_reshape(y, WF_DIMS(4, 32));
+    wf_tensor *norm = wf_matmul(wf_layer_norm(flat), range(r, WF_F32, WF_DIMS(32, 3), 0));
+    wf_tensor *g = grad1(r, wf_sum(norm, WF_NO_DIMS), x);
+    wf_tensor *kept = wf_retain(c, g);
+    y = ret(r, y);
+    m2 = ret(r, m2);
+    stepped = ret(r, stepped);
+    norm = ret(r, norm);
+    end(r);
+    check_all(r, "m2", m2, 4, 0.1, 1e-7);
+    check_all(r, "stepped", stepped, 4, 0.9, 1e-6);
+    int64_t n, k;
+    double *now = values(r, kept, &n);
+    if (r->kept) {
+        double *was = values(r, r->kept, &k);
+        for (int64_t i = 0; i < n; i++)
+            if (was[i] != now[i])
+                bad(r, "the gradient that was kept is %.9g now, %.9g was right", was[i], now[i]);
+        free(was);
+        wf_release(c, r->kept);
+    }
+    free(now);
+    r->kept = kept;
+    /* the values themselves: by hand */
+    double *got = values(r, y, &n);
+    for (int i = 0; i < 8; i++)
+        for (int j = 0; j < 16; j++) {
+            double s = 0;
+            for (int q = 0; q < 16; q++)
+                s += (i * 16 + q - 64.0) * ((q * 16 + j - 128) / 4096.0);
+            double want = (s > 0 ? s : 0) + exp(s * 0.01);
+            if (fabs(got[i * 16 + j] - want) > 1e-4 * (1 + fabs(want)))
+                bad(r, "y[%d,%d] is %.9g, %.9g is right", i, j, got[i * 16 + j], want);
+        }
+    free(got);
+    if (r->rep == 2)
+        wf_release(c, r->kept);
+}
+
+/* ---- weighted means and thread counts ---- */
+
+static void c44(run *r) /* one token with loss 4, three with 0, as two micro-batches: the mean is 1 */
+{
+    wf_ctx *c = r->c;
+    const float two = 2;
+    if (!r->rep)
+        r->v[0] = wf_var_new(c, "p", WF_F32, WF_NO_DIMS, &two);
+    begin(r);
+    wf_tensor *p = wf_value(r->v[0]);
+    wf_loss a = wf_mse(wf_broadcast_to(p, WF_DIMS(1)), filled(r, WF_F32, WF_DIMS(1), 0));
+    wf_loss b = wf_mse(wf_broadcast_to(p, WF_DIMS(3)), filled(r, WF_F32, WF_DIMS(3), 2));
+    wf_loss both = { wf_add(a.sum, b.sum), wf_add(a.weight, b.weight) };
+    wf_tensor *mean = wf_loss_mean(both), *g = ret(r, grad1(r, mean, p));
+    mean = ret(r, mean);
+    end(r);
+    CHECK(r, mean, 0, 1);
+    CHECK(r, g, 0, 1);
+}
+
+static void fill_unit(float *x, int n, uint64_t seed)
+{
+    rng g = { seed };
+    for (int i = 0; i < n; i++)
+        x[i] = (float)(rng_unit(&g) * 2 - 1);
+}
+static void c45(run *r) /* thread counts and batches do not change a bit */
+{
+    static float x[3 * 56], w[444 * 56], first[3 * 444], y[3 * 444];
+    static double a[2 * 90], m[90 * 128], alone[128], batch[256];
+    fill_unit(x, 3 * 56, 1);
+    fill_unit(w, 444 * 56, 2);
+    rng g = { 3 };
+    for (int i = 0; i < 180; i++)
+        a[i] = rng_unit(&g) - 0.5;
+    for (int i = 0; i < 90 * 128; i++)
+        m[i] = rng_unit(&g) - 0.5;
+    begin(r);
+    wf_tensor *lin = ret(r, wf_matmul(f32s(r, WF_DIMS(3, 56), x), wf_transpose(f32s(r, WF_DIMS(444, 56), w))));
+    wf_tensor *rhs = wf_tensor_from(r->c, WF_F64, WF_DIMS(90, 128), m);
+    wf_tensor *one = ret(r, wf_matmul(wf_tensor_from(r->c, WF_F64, WF_DIMS(1, 90), a), rhs));
+    wf_tensor *two = ret(r, wf_matmul(wf_tensor_from(r->c, WF_F64, WF_DIMS(2, 90), a), rhs));
+    end(r);
+    assert_int_equal(wf_read(r->c, lin, y, sizeof y), WF_OK);
+    assert_int_equal(wf_read(r->c, one, alone, sizeof alone), WF_OK);
+    assert_int_equal(wf_read(r->c, two, batch, sizeof batch), WF_OK);
+    assert_memory_equal(alone, batch, sizeof alone);
+    static bool have;
+    if (!have)
+        memcpy(first, y, sizeof y);
+    have = true;
+    assert_memory_equal(first, y, sizeof y);
+}
+
+/* ---- the runs ---- */
+
+static void in_all_modes(const char *name, void (*one)(run *), int max_threads)
+{
+    for (int mode = 0; mode < 2; mode++)
+        for (int threads = 1; threads <= max_threads; threads++) {
+            run r = { .name = name, .lazy = mode == 1, .threads = threads };
+            r.c = wf_ctx_new(&(wf_ctx_opts){ .mode = mode ? WF_LAZY : WF_EAGER, .threads = threads });
+            assert_non_null(r.c);
+            for (r.rep = 0; r.rep < 3; r.rep++) {
+                wf_scope around = wf_scope_begin(r.c, "around", .group = true);
+                one(&r);
+                wf_scope_end(r.c, around);
+                if (wf_error(r.c))
+                    bad(&r, "an error is left: %s", wf_error(r.c));
+            }
+            assert_int_equal(wf_ctx_close(r.c), WF_OK);
+        }
+}
+#define CASE(name)                                                                                                     \
+    static void name##_test(void **state)                                                                              \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        in_all_modes(#name, name, 2);                                                                                  \
+    }
+#define PLAN_CASE(name)                                                                                                \
+    static void name##_test(void **state)                                                                              \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        in_all_modes(#name, name, 2);                                                                                  \
+        setenv("WEFT_REUSE", "0", 1);                                                                                  \
+        in_all_modes(#name " without reuse of memory", name, 2);                                                       \
+        unsetenv("WEFT_REUSE");                                                                                        \
+    }
+CASE(c04) CASE(c05) CASE(c07) CASE(c08) CASE(c09) CASE(c10) CASE(c11) CASE(c12) CASE(c13) CASE(c14) CASE(c16) CASE(c17)
+CASE(c18) CASE(c21) CASE(c22) CASE(c23) CASE(c25) CASE(c26) CASE(c27) CASE(c28) CASE(c29) CASE(c44)
+PLAN_CASE(c31) PLAN_CASE(c32) PLAN_CASE(c33) PLAN_CASE(c34) PLAN_CASE(c35)
+static void c45_test(void **state)
+{
+    (void)state;
+    in_all_modes("c45", c45, 3);
+    in_all_modes("c45", c45, 6);
+}
+
+int main(void)
+{
+    setenv("WEFT_CHECK", "1", 1);
+#define T(name) cmocka_unit_test(name##_test)
+    const struct CMUnitTest tests[] = { T(c04), T(c05), T(c07), T(c08), T(c09), T(c10), T(c11), T(c12), T(c13), T(c14),
+                                        T(c16), T(c17), T(c18), T(c21), T(c22), T(c23), T(c25), T(c26), T(c27), T(c28),
+                                        T(c29), T(c31), T(c32), T(c33), T(c34), T(c35), T(c44), T(c45) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
