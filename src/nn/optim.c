@@ -294,7 +294,7 @@ static bool update_one(wf_optim *p, size_t i, wf_tensor *g, wf_tensor *weight, w
     made[0] = made[1] = made[2] = NULL;
     if (!p->sgd)
         made[0] = wf_adamw_step_(
-            w, g, now(c, s->m, site), now(c, s->v, site), h,
+            w, now(c, s->m, site), now(c, s->v, site), g, h,
             WF_OPTS(wf_adamw_step_opts, .decay = wf_var_dims(s->param->var).n >= 2, .m2 = &made[1], .v2 = &made[2]),
             site);
     else if (s->m)
