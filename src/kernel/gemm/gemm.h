@@ -21,10 +21,11 @@ typedef enum wfi_gemm_tier {
     WFI_GEMM_NOTHING = 0, /* no element: nothing to do */
     WFI_GEMM_SMALL = 1,   /* both operands read where they lie */
     WFI_GEMM_PLACE = 2,   /* a where it lies, blocks of b packed */
-    WFI_GEMM_PACKED = 3,  /* both packed, chains wait in scratch between blocks of k */
+    WFI_GEMM_PACKED = 3,  /* both packed, down the columns of c: a panel of b in L1, a block of a in L2 */
     WFI_GEMM_ROWS = 4,    /* m <= 4, b read once, row by row */
     WFI_GEMM_COLS = 5,    /* m <= 4, b read once, transposed in registers */
-    WFI_GEMM_TIERS = 6
+    WFI_GEMM_ACROSS = 6,  /* both packed, along the rows of c: rows of a in L1, a block of b in L2 */
+    WFI_GEMM_TIERS = 7
 } wfi_gemm_tier;
 
 /* What prepare decides. Plain data. If `swapped`, a and b have changed places (the transposed product is run). */
@@ -43,7 +44,8 @@ typedef struct wfi_gemm {
     int64_t batches;          /* product of batch[] */
     int64_t parts_m, parts_n; /* each product is cut into parts_m x parts_n */
     int64_t chunks;           /* pieces of work for the pool: batches * parts, or fewer with several batches in one */
-    int64_t kb, mb, nb, sb;   /* sizes of the blocks of k, m and n; rows of a superblock of m */
+    int64_t kb, mb, nb;       /* sizes of the blocks of k, m and n */
+    int64_t sb, ns;           /* rows and columns of a superblock, within which chains wait */
     int64_t ahead;            /* rows of b to read ahead */
     int64_t keep;             /* packed b is kept for the next superblock */
     int64_t pb_at, cs_at;     /* bytes from the start of a worker's scratch: packed b, waiting chains */
@@ -64,6 +66,8 @@ extern const wfi_gemm_kernels wfi_gemm_portable, wfi_gemm_avx2, wfi_gemm_avx512;
 
 /* bf16 on the tile unit; order class `amx pairs` (gemm_amx.c). Usable once wfi_gemm_amx_permit() has returned true. */
 extern const wfi_gemm_kernels wfi_gemm_amx;
+/* The same with its instructions in plain C: packing and edges are tested with it on every machine. */
+extern const wfi_gemm_kernels wfi_gemm_amx_emulated;
 /* Asks the CPU whether it has AMX with bf16, and the kernel for its registers (for this process, once is enough). */
 bool wfi_gemm_amx_permit(void);
 
