@@ -30,7 +30,6 @@ typedef struct line {
 #define FI    int32_t
 #define FN(x) x##_f32
 #include "kernel/reduce/fold.h"
-#include "kernel/reduce/vec_ops.h"
 #include "kernel/optim/optim_kernels.h"
 #undef FT
 #undef FI

@@ -8,6 +8,7 @@
 
 #ifndef WFI_KERNEL_FOLD_ONCE
 #define WFI_KERNEL_FOLD_ONCE
+#include "kernel/reduce/vec_ops.h"
 #include "kernel/vmath.h"
 enum { LANES = 32, BLOCK = 65536 };
 typedef enum fold_op { OP_SUM, OP_SQUARES, OP_PROD, OP_MAX, OP_MIN, OP_OR, OP_AND, OP_COUNT } fold_op;
@@ -18,6 +19,8 @@ enum { FN(VN) = FOLD_VEC_BYTES / sizeof(FT), FN(NV) = LANES / FN(VN) };
 typedef FT FN(vec) __attribute__((vector_size(FOLD_VEC_BYTES)));
 typedef FT FN(loose) __attribute__((vector_size(FOLD_VEC_BYTES), aligned(sizeof(FT)), may_alias));
 typedef FI FN(mask) __attribute__((vector_size(FOLD_VEC_BYTES)));
+typedef FT FN(loose8) __attribute__((vector_size(8 * sizeof(FT)), aligned(sizeof(FT)), may_alias));
+typedef FT FN(loose4) __attribute__((vector_size(4 * sizeof(FT)), aligned(sizeof(FT)), may_alias));
 
 WFI_INLINE FN(vec) FN(ld)(const FT *p)
 {
@@ -130,35 +133,64 @@ WFI_INLINE void FN(groups)(fold_op op, FT *acc, const FT *x, int64_t groups)
     }
 }
 
+#ifndef FOLD_INT
+/* The tree of a sum over 32 lanes. */
+WFI_INLINE FT FN(sum_tree)(const FT *a)
+{
+    FT t[8];
+    const FN(loose8) *v = (const FN(loose8) *)a;
+    *(FN(loose8) *)t = (v[0] + v[2]) + (v[1] + v[3]);
+    FN(loose4) w = *(const FN(loose4) *)t + *(const FN(loose4) *)(t + 4);
+    return (w[0] + w[2]) + (w[1] + w[3]);
+}
+#endif
+
 /* The tree over 32 lanes. */
 WFI_INLINE FT FN(tree)(fold_op op, FT *a)
 {
-    for (int i = 0; i < 16; i++) {
-        a[i] = FN(comb1)(op, a[i], a[i + 16]);
+#ifndef FOLD_INT
+    if (op == OP_SUM) {
+        return FN(sum_tree)(a);
     }
-    for (int i = 0; i < 8; i++) {
-        a[i] = FN(comb1)(op, a[i], a[i + 8]);
+#endif
+    for (int s = LANES / 2; s >= 1; s /= 2) {
+        for (int i = 0; i < s; i++) {
+            a[i] = FN(comb1)(op, a[i], a[i + s]);
+        }
     }
-    for (int i = 0; i < 4; i++) {
-        a[i] = FN(comb1)(op, a[i], a[i + 4]);
+    return a[0];
+}
+
+/* The first n elements of a vector at p, the others are those of v. */
+WFI_INLINE FN(vec) FN(part_of)(const FT *p, int64_t n, FN(vec) v)
+{
+    FT t[FN(VN)];
+    FN(st)(t, v);
+    for (int64_t i = 0; i < n && i < FN(VN); i++) {
+        t[i] = p[i];
+        __asm__("" ::: "memory"); /* else it becomes a call of memcpy, which costs more than the copy */
     }
-    a[0] = FN(comb1)(op, a[0], a[2]);
-    a[1] = FN(comb1)(op, a[1], a[3]);
-    return FN(comb1)(op, a[0], a[1]);
+    return FN(ld)(t);
 }
 
 /* n <= BLOCK elements that lie side by side. */
 WFI_INLINE FT FN(block)(fold_op op, fold_op tree_op, const FT *x, int64_t n)
 {
-    FT acc[LANES], tail[LANES];
-    for (int i = 0; i < LANES; i++) {
-        acc[i] = FN(identity)(op);
-        tail[i] = FN(identity)(op);
+    FT acc[LANES];
+    FN(vec) a[FN(NV)], id = FN(splat)(FN(identity)(op));
+    for (int k = 0; k < FN(NV); k++) {
+        a[k] = id;
     }
-    FN(groups)(op, acc, x, n / LANES);
-    if (n % LANES) {
-        memcpy(tail, x + n / LANES * LANES, (size_t)(n % LANES) * sizeof(FT));
-        FN(groups)(op, acc, tail, 1);
+    for (; n >= LANES; n -= LANES, x += LANES) {
+        for (int k = 0; k < FN(NV); k++) {
+            a[k] = FN(comb)(op, a[k], FN(ld)(x + k * FN(VN)));
+        }
+    }
+    for (int k = 0; k < FN(NV) && n; k++) {
+        a[k] = FN(comb)(op, a[k], FN(PART)(x + k * FN(VN), n - k * FN(VN), id));
+    }
+    for (int k = 0; k < FN(NV); k++) {
+        FN(st)(acc + k * FN(VN), a[k]);
     }
     return FN(tree)(tree_op, acc);
 }

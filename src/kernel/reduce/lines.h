@@ -159,7 +159,7 @@ static inline void nest_at(const nest *n, int64_t i, cursor *c)
         c->off[k] = 0;
     }
     for (int64_t d = n->nd - 1; d >= 0; d--) {
-        int64_t q = d ? i / n->dim[d] : 0;
+        int64_t q = d && n->dim[d] ? i / n->dim[d] : 0; /* a size of 0: nothing is walked */
         c->i[d] = i - q * n->dim[d];
         i = q;
         for (int k = 0; k < NEST_OPS; k++) {

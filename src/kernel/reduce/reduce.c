@@ -53,6 +53,7 @@ _Static_assert(sizeof(params) <= WFI_PARAMS_MAX, "params");
 typedef struct typed {
     size_t bytes;
     void (*fill)(fold_op op, void *a, int64_t n);
+    void (*line[OP_COUNT])(void *result, const void *x, int64_t n); /* n <= BLOCK elements side by side */
     void (*groups[OP_COUNT])(void *acc, const void *x, int64_t groups);
     void (*columns[OP_COUNT])(void *acc, int64_t pitch, int64_t lane, const char *x, int64_t step, int64_t w,
                               int64_t rows);
@@ -72,11 +73,17 @@ typedef struct typed {
     {                                                                                                                  \
         groups_##S(OP_##OP, acc, x, n);                                                                                \
     }                                                                                                                  \
+    static void line_##OP##_##S(void *result, const void *x, int64_t n)                                                \
+    {                                                                                                                  \
+        fold_op tree_op = OP_##OP == OP_SQUARES ? OP_SUM : OP_##OP;                                                    \
+        *(__typeof__(identity_##S(OP_SUM)) *)result = block_##S(OP_##OP, tree_op, x, n);                               \
+    }                                                                                                                  \
     static void columns_##OP##_##S(void *acc, int64_t pitch, int64_t lane, const char *x, int64_t step, int64_t w,     \
                                    int64_t rows)                                                                       \
     {                                                                                                                  \
         columns_##S(OP_##OP, acc, pitch, lane, x, step, w, rows);                                                      \
     }
+#define NAME_LINE(OP, S)    line_##OP##_##S,
 #define NAME_GROUPS(OP, S)  groups_##OP##_##S,
 #define NAME_COLUMNS(OP, S) columns_##OP##_##S,
 
@@ -176,8 +183,8 @@ TYPED(i64, int64_t, EQ_INT)
 
 #define TABLE(S, T, EXP, LOG)                                                                                          \
     {                                                                                                                  \
-        sizeof(T), fill_##S, { EACH_OP(NAME_GROUPS, S) }, { EACH_OP(NAME_COLUMNS, S) }, root_##S, roots_##S,           \
-            fold_parts_##S, find_##S, find_columns_##S, EXP, LOG, divide_##S                                           \
+        sizeof(T), fill_##S, { EACH_OP(NAME_LINE, S) }, { EACH_OP(NAME_GROUPS, S) }, { EACH_OP(NAME_COLUMNS, S) },     \
+            root_##S, roots_##S, fold_parts_##S, find_##S, find_columns_##S, EXP, LOG, divide_##S                      \
     }
 static const typed types[3] = { TABLE(f32, float, exp_sub_f32, log_add_f32),
                                 TABLE(f64, double, exp_sub_f64, log_add_f64), TABLE(i64, int64_t, NULL, NULL) };
@@ -378,6 +385,10 @@ static void fold_row(const job *j, desk *d, const char *x, int64_t r, int64_t en
     const params *p = j->p;
     fold_op op = shift ? OP_SUM : p->op;
     int64_t es = (int64_t)j->t->bytes, step = nest_step(&p->red, 0);
+    if (p->direct && !shift && p->red.nd == 1 && step == es) {
+        j->t->line[op](d->acc, x + r * es, end - r);
+        return;
+    }
     j->t->fill(op, d->acc, LANES);
     d->staged = 0;
     cursor c;

@@ -264,6 +264,20 @@ static int64_t element_bytes(const params *p)
     return p->as == AS_F32 ? 4 : 8;
 }
 
+/* Column c of some rows: side by side in `side`, `pitch` apart in `lines`. */
+static void turn_f32(float *side, float *lines, int64_t pitch, int64_t count, bool out)
+{
+    for (int64_t k = 0; k < count; k++) {
+        *(out ? side + k : lines + k * pitch) = out ? lines[k * pitch] : side[k];
+    }
+}
+static void turn_f64(double *side, double *lines, int64_t pitch, int64_t count, bool out)
+{
+    for (int64_t k = 0; k < count; k++) {
+        *(out ? side + k : lines + k * pitch) = out ? lines[k * pitch] : side[k];
+    }
+}
+
 /* Rows of slot i, `count` of them from address x on, into lines or out of them. */
 static void move_rows(const params *p, int i, char *lines, char *x, int64_t count, bool out)
 {
@@ -280,21 +294,19 @@ static void move_rows(const params *p, int i, char *lines, char *x, int64_t coun
         return;
     }
     double group[TURN];
+    bool plain = is_native(p->type[i]) && across == es;
     for (int64_t c = 0; c < p->n; c++) {
-        char *side = lines + c * es;
-        if (!out) {
-            load_line(p->as, group, x + c * far, p->type[i], count, across);
+        char *at = x + c * far, *side = plain ? at : (char *)group;
+        if (!out && !plain) {
+            load_line(p->as, group, at, p->type[i], count, across);
         }
-        for (int64_t k = 0; k < count; k++) {
-            char *g = (char *)group + k * es, *l = side + k * p->pitch * es;
-            if (es == 4) {
-                memcpy(out ? g : l, out ? l : g, 4);
-            } else {
-                memcpy(out ? g : l, out ? l : g, 8);
-            }
+        if (es == 4) {
+            turn_f32((float *)(void *)side, (float *)(void *)lines + c, p->pitch, count, out);
+        } else {
+            turn_f64((double *)(void *)side, (double *)(void *)lines + c, p->pitch, count, out);
         }
-        if (out) {
-            store_line(p->as, x + c * far, group, p->type[i], count, across);
+        if (out && !plain) {
+            store_line(p->as, at, group, p->type[i], count, across);
         }
     }
 }

@@ -3,16 +3,14 @@
  * `part` has room for one result per block of the row. `next`, if not NULL, is the next row: it is fetched while this
  * one is computed. */
 
-#include "kernel/reduce/vec_ops.h"
 #include "kernel/row/exp_down.h"
 
 /* The last n < 32 elements of a row as a full group. */
 WFI_INLINE const FT *FN(padded)(FT *group, const FT *x, int64_t n, FT pad)
 {
-    for (int i = 0; i < LANES; i++) {
-        group[i] = pad;
+    for (int k = 0; k < FN(NV); k++) {
+        FN(st)(group + k * FN(VN), FN(PART)(x + k * FN(VN), n - k * FN(VN), FN(splat)(pad)));
     }
-    memcpy(group, x, (size_t)n * sizeof(FT));
     return group;
 }
 
@@ -27,7 +25,7 @@ WFI_INLINE FT FN(lanes_sum)(const FN(lanes) * a)
     for (int k = 0; k < FN(NV); k++) {
         FN(st)(acc + k * FN(VN), a->v[k]);
     }
-    return FN(tree)(OP_SUM, acc);
+    return FN(sum_tree)(acc);
 }
 
 WFI_INLINE void FN(fetch)(const FT *next)
@@ -37,35 +35,37 @@ WFI_INLINE void FN(fetch)(const FT *next)
     }
 }
 
+/* The largest of a vector. */
+WFI_INLINE FT FN(top)(FN(vec) v)
+{
+    FT t[FN(VN)];
+    FN(st)(t, v);
+    for (int s = FN(VN) / 2; s >= 1; s /= 2) {
+        for (int i = 0; i < s; i++) {
+            t[i] = t[i + s] > t[i] ? t[i + s] : t[i];
+        }
+    }
+    return t[0];
+}
+
 /* The largest element; -inf of nothing; never -0. */
 static inline FT FN(row_max)(const FT *x, int64_t n)
 {
-    FT group[LANES], m = (FT)-__builtin_inff();
-    FN(vec) a[8];
-    for (int k = 0; k < 8; k++) {
-        a[k] = FN(splat)(m);
-    }
+    FT m = (FT)-__builtin_inff();
+    FN(vec) a[4] = { FN(splat)(m), FN(splat)(m), FN(splat)(m), FN(splat)(m) };
     int64_t i = 0;
-    for (; i + 8 * FN(VN) <= n; i += 8 * FN(VN)) {
-        for (int k = 0; k < 8; k++) {
+    for (; i + 4 * FN(VN) <= n; i += 4 * FN(VN)) {
+        for (int k = 0; k < 4; k++) {
             a[k] = FN(FAST_MAX)(FN(ld)(x + i + k * FN(VN)), a[k]);
         }
     }
-    for (; i < n; i += LANES) {
-        const FT *from = n - i < LANES ? FN(padded)(group, x + i, n - i, m) : x + i;
-        for (int k = 0; k < FN(NV); k++) {
-            a[k & 7] = FN(FAST_MAX)(FN(ld)(from + k * FN(VN)), a[k & 7]);
-        }
+    for (; i + FN(VN) <= n; i += FN(VN)) {
+        a[0] = FN(FAST_MAX)(FN(ld)(x + i), a[0]);
     }
-    for (int k = 4; k >= 1; k /= 2) {
-        for (int l = 0; l < k; l++) {
-            a[l] = FN(FAST_MAX)(a[l], a[l + k]);
-        }
+    if (i < n) {
+        a[1] = FN(FAST_MAX)(FN(PART)(x + i, n - i, FN(splat)(m)), a[1]);
     }
-    for (int k = 0; k < FN(VN); k++) {
-        m = a[0][k] > m ? a[0][k] : m;
-    }
-    return m + 0;
+    return FN(top)(FN(FAST_MAX)(FN(FAST_MAX)(a[0], a[1]), FN(FAST_MAX)(a[2], a[3]))) + 0;
 }
 
 /* exp of 32 elements minus m, none of which is larger than m */
