@@ -346,8 +346,8 @@ static wfi_param *mismatch(wfi_root *r, const wfi_param *p, const char *kind, co
     wfi_type_text(&c->ids, p->var->type, have, sizeof have);
     wf_dtype had = wfi_type_at(&c->ids, p->var->type)->dtype;
     if (type == p->var->type)
-        wfi_error_set(c, WF_ERR_ARG, "wf_nn_param", site, "%s is a %s and cannot be a %s as well", p->path.text,
-                      p->kind, kind);
+        wfi_error_set(c, WF_ERR_ARG, "wf_nn_param", site, "%s was made as %s, asked for as %s", p->path.text, p->kind,
+                      kind);
     else
         wfi_error_set(c, dtype != had ? WF_ERR_DTYPE : WF_ERR_SHAPE, "wf_nn_param", site, "%s is %s, asked for as %s",
                       p->path.text, have, want);
