@@ -9,7 +9,7 @@ const wf_op_def wf_op_any = {
     .primitive = "y = y || x",
     .reduce = "or",
     .nograd = "the result is a truth value",
-    .ref = wfi_ref_max,
+    .ref = wfi_ref_sum,
     .onnx = "",
     .samples = "bool[4,7] axes=1; bool[2,3,5] axes=0,2 keep=true; bool[3,4]",
 };

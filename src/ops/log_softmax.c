@@ -3,6 +3,10 @@
 
 static wf_tensor *lower(const wf_args *v)
 {
+    wf_dims shape = wfi_shape(v->in[0]);
+    int32_t k = v->a->log_softmax.axis < 0 ? v->a->log_softmax.axis + shape.n : v->a->log_softmax.axis;
+    if (shape.d[k] == 0) /* nothing has no largest element, and needs none */
+        return wf_contiguous_(v->in[0], v->site);
     wf_dims axis = WF_DIMS(v->a->log_softmax.axis);
     wf_tensor *top = wf_max_(v->in[0], axis, WF_OPTS(wf_max_opts, .keep = true), v->site);
     wf_tensor *d = wf_sub_(v->in[0], wf_detach_(top, v->site), v->site);

@@ -2,11 +2,21 @@
  * overflow: the maximum is taken out first. .keep leaves those axes in place with size 1. */
 #include "ops/op.h"
 
+static bool has_some(wf_dims shape, wf_dims axes)
+{
+    bool some = true;
+    for (int32_t i = 0; i < axes.n; i++)
+        some &= shape.d[axes.d[i]] != 0;
+    return some;
+}
+
 static wf_tensor *lower(const wf_args *v)
 {
     const wfi_attr_logsumexp *a = &v->a->logsumexp;
     const char *s = v->site;
     wf_dims axes = wfi_axes(a->axes, wfi_shape(v->in[0]).n);
+    if (!has_some(wfi_shape(v->in[0]), axes)) /* the logarithm of 0 */
+        return wf_log_(wf_sum_(v->in[0], axes, WF_OPTS(wf_sum_opts, .keep = a->keep), s), s);
     wf_tensor *top = wf_detach_(wf_max_(v->in[0], axes, WF_OPTS(wf_max_opts, .keep = true), s), s);
     wf_tensor *finite = wf_where_(wf_isfinite_(top, s), top, wfi_like(top, 0), s);
     wf_tensor *e = wf_exp_(wf_sub_(v->in[0], finite, s), s);

@@ -1,6 +1,6 @@
 /* sgd_momentum_step(w, m, g, weight, h; nesterov): one step of gradient descent with momentum for one parameter.
  * g: gradient of a sum, divided by weight f32[] first; a weight of 0 changes nothing. m: velocity, f32[...] (f64[...]
- * for f64). h: f64[8] = lr, momentum, 0, 0, weight decay, 0, 0, 0. d = g + wd*w;  m = momentum*m + d;  w -= lr *
+ * for f64). h: f64[8] = lr, momentum, weight decay, the rest unused. d = g + wd*w;  m = momentum*m + d;  w -= lr *
  * (nesterov ? d + momentum*m : m)      as in PyTorch */
 #include <stdio.h>
 #include "ops/op.h"

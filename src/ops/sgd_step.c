@@ -1,6 +1,6 @@
 /* sgd_step(w, g, weight, h): one step of gradient descent for one parameter: its new value.
  * g: gradient of a sum, divided by weight f32[] first; a weight of 0 changes nothing. h: f64[8] = lr, momentum (not
- * used here), 0, 0, weight decay, 0, 0, 0.   w -= lr * (g + wd*w) */
+ * used here), weight decay, the rest unused.   w -= lr * (g + wd*w) */
 #include <stdio.h>
 #include "ops/op.h"
 

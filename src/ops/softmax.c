@@ -4,6 +4,10 @@
 
 static wf_tensor *lower(const wf_args *v)
 {
+    wf_dims shape = wfi_shape(v->in[0]);
+    int32_t k = v->a->softmax.axis < 0 ? v->a->softmax.axis + shape.n : v->a->softmax.axis;
+    if (shape.d[k] == 0) /* nothing has no largest element, and needs none */
+        return wf_contiguous_(v->in[0], v->site);
     wf_dims axis = WF_DIMS(v->a->softmax.axis);
     wf_tensor *top = wf_max_(v->in[0], axis, WF_OPTS(wf_max_opts, .keep = true), v->site);
     wf_tensor *e = wf_exp_(wf_sub_(v->in[0], wf_detach_(top, v->site), v->site), v->site);

@@ -53,6 +53,10 @@ static const sample samples[] = {
     { "put_along", "i64[300,70]%100 f32[300,70] axis=1 length=100", true },
     { "adamw_step", "f32[50003] f32[50003] f32[50003]=0..1 f32[50003] f64[8]=0.1..0.9 decay=true", true },
     { "attention", "f32[2,4,70,32] f32[2,4,70,32] f32[2,4,70,32] causal=true", true },
+    { "attention", "f32[3,4,8] f32[3,5,8] f32[3,5,8] bool[4,5]", false },
+    { "attention", "f64[2,4,3] f64[2,5,3] f64[2,5,2] bool[2,4,5]", false },
+    { "matmul", "i32[7,65] i32[65,9]", false },
+    { "conv2d", "f32[4,8,30,30] f32[16,8,3,3] pad_h=1 pad_w=1 tol=1e-4", true },
     { "one_hot", "i64[3000]%20 depth=20", true },
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
@@ -203,7 +207,9 @@ static void fit_operands(cell *k, int set)
     }
     if (k->id == WFI_OP_attention_grad) { /* stats of the forward pass: lse, and the sum of dy * y */
         wfi_attr_attention a = { .scale = k->a.attention_grad.scale, .causal = k->a.attention_grad.causal };
-        assert_true(ref_op(&env, WFI_OP_attention, &a, 3, in, out));
+        wf_ref_tensor four[4] = { in[0], in[1], in[2], { .d = NULL } };
+        if (!ref_op(&env, WFI_OP_attention, &a, 4, four, out))
+            die(k, "%s", env.err);
         int64_t d = out[0].dim[out[0].ndim - 1];
         for (int64_t r = 0; r < out[1].n; r++) {
             in[3].d[2 * r] = out[1].d[r];

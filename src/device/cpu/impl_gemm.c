@@ -36,8 +36,61 @@ static const char *matmul_amx(const wfi_cpu *d, wfi_bind *b)
     return wfi_gemm_amx.prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
 }
 
+/* Products of u8, which no kernel is built for: plain loops, the low bits kept. */
+typedef struct bytes_gemm {
+    wfi_view x, w, y;
+} bytes_gemm;
+
+static int64_t batch_offset(const wfi_view *v, int64_t e) /* elements to matrix number e of the leading axes */
+{
+    int64_t off = 0;
+    for (int32_t k = v->ndim - 3; k >= 0; k--) {
+        off += e % v->dim[k] * v->stride[k];
+        e /= v->dim[k];
+    }
+    return off;
+}
+
+static void run_bytes(const void *params, void *const *args, const wfi_run *run)
+{
+    const bytes_gemm *p = params;
+    const int r = p->y.ndim - 2, c = p->y.ndim - 1;
+    int64_t batches = 1;
+    (void)run;
+    for (int k = 0; k < r; k++)
+        batches *= p->y.dim[k];
+    for (int64_t e = 0; e < batches; e++) {
+        const uint8_t *x = (const uint8_t *)args[1] + batch_offset(&p->x, e);
+        const uint8_t *w = (const uint8_t *)args[2] + batch_offset(&p->w, e);
+        uint8_t *y = (uint8_t *)args[0] + batch_offset(&p->y, e);
+        for (int64_t i = 0; i < p->y.dim[r]; i++)
+            for (int64_t j = 0; j < p->y.dim[c]; j++) {
+                uint32_t sum = 0;
+                for (int64_t k = 0; k < p->x.dim[c]; k++)
+                    sum += (uint32_t)x[i * p->x.stride[r] + k * p->x.stride[c]] *
+                           w[k * p->w.stride[r] + j * p->w.stride[c]];
+                y[i * p->y.stride[r] + j * p->y.stride[c]] = (uint8_t)sum;
+            }
+    }
+}
+
+static const char *matmul_bytes(const wfi_cpu *d, wfi_bind *b)
+{
+    (void)d;
+    if (b->out->dtype != WF_U8)
+        return "not u8";
+    bytes_gemm *p = b->params;
+    with_batch(&b->in[0], b->out, &p->x);
+    with_batch(&b->in[1], b->out, &p->w);
+    p->y = *b->out;
+    b->fn = run_bytes;
+    b->params_bytes = sizeof *p;
+    return NULL;
+}
+
 static const wfi_impl impls[] = {
     { WFI_OP_matmul, "cpu.gemm.amx", "amx pairs", matmul_amx },
     { WFI_OP_matmul, "cpu.gemm", "ascending fma chain", matmul },
+    { WFI_OP_matmul, "cpu.gemm.u8", "", matmul_bytes },
 };
 const wfi_impl_list wfi_impls_gemm = { impls, sizeof impls / sizeof *impls };
