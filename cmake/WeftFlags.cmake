@@ -1,7 +1,7 @@
 # Flags that every target of the project shares, and those of each instruction set.
 add_library(weft_flags INTERFACE)
 target_compile_options(weft_flags INTERFACE -Wall -Wextra -Wpedantic -Wformat=2 -Wvla -Wshadow -Wstrict-prototypes
-  -Wcast-qual -Wundef -ffp-contract=off -fno-strict-aliasing -fno-math-errno)
+  -Wcast-qual -Wundef -ffp-contract=off -fno-strict-aliasing -fno-math-errno -fno-trapping-math)
 target_compile_definitions(weft_flags INTERFACE _GNU_SOURCE)
 if(WEFT_WERROR)
   target_compile_options(weft_flags INTERFACE -Werror)

@@ -2,12 +2,19 @@
  * a[..., m, k] and b[..., k, n] give [..., m, n]. Each element is one ascending chain of fused multiply-adds over k. */
 #include "ops/op.h"
 
-static void grad(const wf_vjp *v) /* ga = g b^T, gb = a^T g */
+/* ga = g b^T, gb = a^T g. Where b is the transpose of something (the weight of a linear layer), gb is made as the
+ * transpose of g^T a: the same chains, but what comes out on the other side of the transpose lies row-major. */
+static void grad(const wf_vjp *v)
 {
+    wf_tensor *a = v->in[0], *b = v->in[1], *g = v->g;
     if (v->want[0])
-        v->gin[0] = wf_matmul_(v->g, wf_transpose_(v->in[1], v->site), v->site);
-    if (v->want[1])
-        v->gin[1] = wf_matmul_(wf_transpose_(v->in[0], v->site), v->g, v->site);
+        v->gin[0] = wf_matmul_(g, wf_transpose_(b, v->site), v->site);
+    if (!v->want[1])
+        return;
+    if (wfi_made_by(b, WFI_OP_transpose))
+        v->gin[1] = wf_transpose_(wf_matmul_(wf_transpose_(g, v->site), a, v->site), v->site);
+    else
+        v->gin[1] = wf_matmul_(wf_transpose_(a, v->site), g, v->site);
 }
 
 const wf_op_def wf_op_matmul = {

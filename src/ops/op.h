@@ -165,6 +165,7 @@ void wfi_grad_lowered(const wf_vjp *v);
 
 /* ---- what rules and lowerings use besides the public builders; src/record defines these ---- */
 wf_tensor *wfi_like(wf_tensor *t, double value); /* a constant of rank 0 with the element type of t */
+bool wfi_made_by(wf_tensor *t, wfi_op op);       /* is t the result of that operator in this step? */
 wf_dims wfi_shape(wf_tensor *t);                 /* t NULL: rank 0 */
 wf_dtype wfi_dtype(wf_tensor *t);
 

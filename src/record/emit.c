@@ -492,6 +492,12 @@ wf_tensor *wfi_like(wf_tensor *t, double value)
     return t ? wfi_emit_const(t->ctx, wfi_dtype(t), value, t->site) : NULL;
 }
 
+bool wfi_made_by(wf_tensor *t, wfi_op op)
+{
+    const wf_ctx *c = t->ctx;
+    return wfi_in_step(c, t) && WFI_KEY_OP(c->r.base[t->tag & WFI_NONE].key) == (uint32_t)op;
+}
+
 wf_dims wfi_shape(wf_tensor *t)
 {
     return wf_tensor_dims(t);
