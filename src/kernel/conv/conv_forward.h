@@ -1,46 +1,4 @@
 /* conv_forward.h - the dense core: for each block of output pixels, panels of output channels, register tiles. */
-/* What a worker that computes this chunk should fetch while it does: the input of its next chunk, and output rows one
- * row ahead. Without it a worker alternates between waiting for memory and computing. */
-static ahead look_ahead(const fwd_job *job, int64_t chunk, int64_t n, int64_t oy, int64_t steps)
-{
-    const geo *g = &job->g;
-    const conv_core *c = &g->c;
-    int64_t rblk = (chunk + job->threads) % g->nrb, a = rblk * g->rb * c->sh - c->pt;
-    ahead next = { { job->x, job->x }, { 0, 0 }, 0 };
-    if (g->ncb > 1 || g->nub > 1 || c->groups > 1 || steps == 0) {
-        return next;
-    }
-    fetch_rows(&next, 0, &c->x, job->x, (chunk + job->threads) / g->nrb, c->n, a, a + rows_under(c, g->rb), c->ih, c->iw,
-               c->ci, g->rb * steps);
-    if (g->rows_first) {
-        fetch_rows(&next, 1, &c->y, job->y, n, c->n, oy + 1, oy + 2, c->oh, c->ow, c->co, steps);
-    }
-    return next;
-}
-
-/* One output row, columns ox0 .. ox1-1, one panel. a: its first valid input row at ox0; y: element [n, j0, oy, ox0]. */
-static void panel_row(const fwd_job *job, const T *a, int64_t nky, const T *b, int64_t cols, int64_t nr, int64_t nj,
-                      void *y, ahead *next)
-{
-    const geo *g = &job->g;
-    const conv_plane *p = &g->c.y;
-    bool whole = is_native(p->dtype) && p->s[1] == 1 && nj == nr;
-    fwd_fn *const *tiles = (g->len == 1 ? flat_tiles : fwd_tiles)[nr == NR];
-    int64_t most = nr == NR ? MR2 : MR1, ai = g->c.sw * g->pix;
-    T tmp[MR_MAX * NR] __attribute__((aligned(64)));
-    even e = even_split(cols, most);
-    for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m) {
-        m = e.rows + (t < e.more);
-        if (whole) {
-            tiles[m - 1](a + q * ai, ai, job->seg, nky * g->per_row, g->len, b, (T *)y + q * p->s[3], p->s[3],
-                         next);
-        } else {
-            tiles[m - 1](a + q * ai, ai, job->seg, nky * g->per_row, g->len, b, tmp, nr, next);
-            put_pixels(at_mut(y, q * p->s[3], p->dtype), p->s[3], p->s[1], tmp, nr, m, nj, p->dtype);
-        }
-    }
-}
-
 /* A block of output pixels at work. */
 typedef struct block {
     int64_t n, ox0, cols, oy0, oy1, first; /* first: the input row at `rows` */
@@ -48,21 +6,79 @@ typedef struct block {
     ahead next;
 } block;
 
-/* Unit u (panel of a group), output rows oy0 .. oy1-1. */
-static void unit_rows(const fwd_job *job, block *k, int64_t u, int64_t oy0, int64_t oy1)
+static block block_of(const fwd_job *job, int64_t chunk)
+{
+    const geo *g = &job->g;
+    int64_t cblk = chunk / g->nub % g->ncb, rblk = chunk / g->nub / g->ncb % g->nrb;
+    block k = { .n = chunk / g->nub / g->ncb / g->nrb, .ox0 = cblk * g->cb, .oy0 = rblk * g->rb };
+    k.cols = g->c.ow - k.ox0 < g->cb ? g->c.ow - k.ox0 : g->cb;
+    k.oy1 = g->c.oh - k.oy0 < g->rb ? g->c.oh : k.oy0 + g->rb;
+    return k;
+}
+
+/* What a worker should fetch while it computes a block: the input of its next chunk, and the output one tile ahead.
+ * Without it a worker alternates between waiting for memory and computing. */
+static void look_ahead(const fwd_job *job, int64_t chunk, block *k)
 {
     const geo *g = &job->g;
     const conv_core *c = &g->c;
-    int64_t np = panels(c->co), grp = u / np, j0 = u % np * NR, nr = panel_width(c->co, u % np);
-    int64_t nj = c->co - j0 < nr ? c->co - j0 : nr, steps = c->kw * c->ci;
-    const T *b = job->wp + c->kh * steps * (grp * padded(c->co) + j0);
-    int64_t o = c->y0 + k->n * c->y.s[0] + (grp * c->co + j0) * c->y.s[1] + k->ox0 * c->y.s[3];
-    for (int64_t oy = oy0; oy < oy1; oy++) {
-        int64_t ky0, ky1;
-        kernel_rows(c, oy, &ky0, &ky1);
-        const T *a = ky0 < ky1 ? k->rows + (oy * c->sh - c->pt + ky0 * c->dh - k->first) * g->line : k->rows;
-        panel_row(job, a, ky1 - ky0, b + ky0 * steps * nr, k->cols, nr, nj,
-                  at_mut(job->y, o + oy * c->y.s[2], c->y.dtype), &k->next);
+    int64_t rows = k->oy1 - k->oy0, last = panels(c->co);
+    int64_t steps = rows * even_split(k->cols, MR2).tiles * last * c->kh * c->kw * c->ci;
+    block b = block_of(job, chunk + job->threads * g->nub);
+    int64_t top = b.oy0 * c->sh - c->pt, left = b.ox0 * c->sw - c->pl;
+    k->next = (ahead){ { job->x, job->x }, { 0, 0 }, 0 };
+    if (g->nub > 1 || c->groups > 1 || (g->ncb > 1 && c->oh > 1)) {
+        return;
+    }
+    fetch_rows(&k->next, 0, &c->x, job->x, b.n, c->n, top, top + rows_under(c, g->rb), c->ih, c->iw, c->ci, steps);
+    if (g->ncb > 1) { /* one long row, a piece of it */
+        k->next.p[0] += left * c->x.s[3] * (int64_t)sizeof(T);
+        k->next.step[0] = k->next.step[0] / g->ncb + 1;
+    }
+    if (g->rows_first) {
+        fetch_rows(&k->next, 1, &c->y, job->y, k->n, c->n, k->oy0, k->oy0 + rows, c->oh, c->ow, c->co, steps);
+        k->next.p[1] += (k->ox0 + MR2) * c->y.s[3] * (int64_t)sizeof(T);
+        k->next.step[1] = k->next.step[1] / g->ncb + 1;
+    }
+}
+
+/* m pixels, one panel. a: the first row of their windows; y: the first pixel's first channel of the panel. */
+WFI_INLINE void one_tile(const fwd_job *job, const T *a, int64_t nky, const T *b, int64_t m, int64_t nr, int64_t nj,
+                         void *y, ahead *next)
+{
+    const geo *g = &job->g;
+    const conv_plane *p = &g->c.y;
+    fwd_fn *f = (g->len == 1 ? flat_tiles : fwd_tiles)[nr == NR][m - 1];
+    T tmp[MR_MAX * NR] __attribute__((aligned(64)));
+    if (is_native(p->dtype) && p->s[1] == 1 && nj == nr) {
+        f(a, g->c.sw * g->pix, job->seg, nky * g->per_row, g->len, b, y, p->s[3], next);
+        return;
+    }
+    f(a, g->c.sw * g->pix, job->seg, nky * g->per_row, g->len, b, tmp, nr, next);
+    put_pixels(y, p->s[3], p->s[1], tmp, nr, m, nj, p->dtype);
+}
+
+/* Output row oy of units u0 .. u1-1 (panels of groups, all of the group in k->rows): for each tile of pixels its
+ * panels, so that its windows stay in L1. */
+static void unit_row(const fwd_job *job, block *k, int64_t u0, int64_t u1, int64_t oy)
+{
+    const geo *g = &job->g;
+    const conv_core *c = &g->c;
+    int64_t np = panels(c->co), grp = u0 / np, steps = c->kw * c->ci, ai = c->sw * g->pix, ky0, ky1;
+    int64_t most = u1 - u0 == 1 && panel_width(c->co, u0 % np) == L ? MR1 : MR2;
+    const T *weights = job->wp + c->kh * steps * grp * padded(c->co);
+    kernel_rows(c, oy, &ky0, &ky1);
+    const T *a = ky0 < ky1 ? k->rows + (oy * c->sh - c->pt + ky0 * c->dh - k->first) * g->line : k->rows;
+    int64_t o = c->y0 + k->n * c->y.s[0] + grp * c->co * c->y.s[1] + oy * c->y.s[2] + k->ox0 * c->y.s[3];
+    even e = even_split(k->cols, most);
+    for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m) {
+        m = e.rows + (t < e.more);
+        for (int64_t u = u0; u < u1; u++) {
+            int64_t j0 = (u - grp * np) * NR, nr = panel_width(c->co, u - grp * np);
+            int64_t nj = c->co - j0 < nr ? c->co - j0 : nr;
+            one_tile(job, a + q * ai, ky1 - ky0, weights + c->kh * steps * j0 + ky0 * steps * nr, m, nr, nj,
+                     at_mut(job->y, o + j0 * c->y.s[1] + q * c->y.s[3], c->y.dtype), &k->next);
+        }
     }
 }
 
@@ -72,25 +88,19 @@ static void fwd_chunk(void *arg, int64_t chunk, int worker)
     const geo *g = &job->g;
     const conv_core *c = &g->c;
     T *buf = (T *)(void *)(job->buffers + (size_t)worker * job->buffer_bytes);
-    int64_t ub = chunk % g->nub, cblk = chunk / g->nub % g->ncb, rblk = chunk / g->nub / g->ncb % g->nrb;
-    int64_t u0 = g->units * ub / g->nub, u1 = g->units * (ub + 1) / g->nub, np = panels(c->co), last_group = -1;
-    block k = { .n = chunk / g->nub / g->ncb / g->nrb, .ox0 = cblk * g->cb, .oy0 = rblk * g->rb };
-    k.cols = c->ow - k.ox0 < g->cb ? c->ow - k.ox0 : g->cb;
-    k.oy1 = c->oh - k.oy0 < g->rb ? c->oh : k.oy0 + g->rb;
-    k.next = look_ahead(job, chunk, k.n, k.oy0, even_split(k.cols, MR2).tiles * np * c->kh * c->kw * c->ci);
-    for (int64_t u = u0; u < u1; u++) {
+    int64_t ub = chunk % g->nub, np = panels(c->co), last_group = -1;
+    int64_t u0 = g->units * ub / g->nub, u1 = g->units * (ub + 1) / g->nub;
+    block k = block_of(job, chunk);
+    look_ahead(job, chunk, &k);
+    for (int64_t u = u0, ue; u < u1; u = ue) {
+        ue = g->rows_first ? u1 : u + 1; /* rows_first: there is one group */
         if (u / np != last_group) {
             const void *x = at(job->x, k.n * c->x.s[0] + u / np * c->ci * c->x.s[1], c->x.dtype);
             k.rows = block_rows(g, x, k.ox0, k.oy0, k.oy1, buf, &k.first);
             last_group = u / np;
         }
-        if (!g->rows_first) {
-            unit_rows(job, &k, u, k.oy0, k.oy1);
-        }
-    }
-    for (int64_t oy = k.oy0; g->rows_first && oy < k.oy1; oy++) {
-        for (int64_t u = u0; u < u1; u++) {
-            unit_rows(job, &k, u, oy, oy + 1);
+        for (int64_t oy = k.oy0; oy < k.oy1; oy++) {
+            unit_row(job, &k, u, ue, oy);
         }
     }
 }

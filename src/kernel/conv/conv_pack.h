@@ -8,9 +8,21 @@ typedef struct pack_job {
 #if T_IS_FLOAT
 enum { PACK_TAPS = 64 };
 
+/* n <= L values; whole: all L may be read. */
+WFI_INLINE V load_some(const T *p, bool whole, int64_t n)
+{
+    T part[L] = { 0 };
+    if (whole) {
+        return load(p);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        part[i] = p[i];
+    }
+    return load(part);
+}
+
 /* A run of `cols` neighbouring weights for each of nj output channels, wj apart. Column f (kernel tap f % taps of
- * reduction channel k + f / taps) goes to panel row map[f % taps] * ci + k; map -1: not a tap of this phase.
- * span: elements from src to the end of what may be read in a row. */
+ * reduction channel k + f / taps) goes to panel row map[f % taps] * ci + k; map -1: not a tap of this phase. */
 static void pack_run(const T *src, int64_t wj, int64_t nj, int64_t cols, const int16_t *map, int64_t taps, int64_t ci,
                      int64_t k, T *dst, int64_t nr)
 {
@@ -30,19 +42,12 @@ static void pack_run(const T *src, int64_t wj, int64_t nj, int64_t cols, const i
             UNROLL for (int i = 0; i < L; i++) {
                 r[i] = (V){ 0 };
                 if (j + i < nj) {
-                    const T *p = src + (j + i) * wj + f;
-                    if (left == L || (wj > 0 && (j + i) * wj + f + L <= end)) {
-                        r[i] = load(p);
-                    } else {
-                        T part[L] = { 0 };
-                        memcpy(part, p, (size_t)left * sizeof(T));
-                        r[i] = load(part);
-                    }
+                    r[i] = load_some(src + (j + i) * wj + f, left == L || (wj > 0 && (j + i) * wj + f + L <= end), left);
                 }
             }
             transpose(r);
-            for (int64_t t = 0; t < left; t++) {
-                if (row[t] >= 0) {
+            UNROLL for (int t = 0; t < L; t++) {
+                if (t < left && row[t] >= 0) {
                     store(dst + row[t] + j, r[t]);
                 }
             }

@@ -68,7 +68,7 @@ WFI_INLINE void copy_as(T *dst, int64_t dp, const void *src, int64_t sp, int64_t
 
 #if T_IS_FLOAT
 /* The same for f32 with the pixels side by side (NCHW): tiles of L x L turned in registers. */
-static inline void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n, int64_t c)
+static __attribute__((noinline, unused)) void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n, int64_t c)
 {
     int64_t cl = c / L * L, nl = n / L * L;
     for (int64_t j = 0; j < cl; j += L) {
@@ -146,7 +146,7 @@ WFI_INLINE void put_as(void *dst, int64_t dp, int64_t dc, const T *src, int64_t 
 
 #if T_IS_FLOAT
 /* f32 into planes (NCHW): the reverse of copy_planar. */
-static inline void put_planar(T *dst, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c)
+static __attribute__((noinline, unused)) void put_planar(T *dst, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c)
 {
     int64_t cl = c / L * L, nl = n / L * L;
     for (int64_t j = 0; j < cl; j += L) {

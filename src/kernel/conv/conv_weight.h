@@ -249,8 +249,13 @@ static void unpack_dense(const T *src, int64_t nr, int64_t nj, int64_t ci, int64
                 r[t] = t < left ? load(src + row[t] + j) : (V){ 0 };
             }
             transpose(r);
-            for (int64_t i = 0; i < L && j + i < nj; i++) {
-                memcpy(dst + (j + i) * dj + f, &r[i], (size_t)left * sizeof(T));
+            UNROLL for (int i = 0; i < L; i++) {
+                if (left == L && j + i < nj) {
+                    store(dst + (j + i) * dj + f, r[i]);
+                } else if (j + i < nj) {
+                    V v = r[i];
+                    memcpy(dst + (j + i) * dj + f, &v, (size_t)left * sizeof(T));
+                }
             }
         }
     }
