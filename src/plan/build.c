@@ -348,7 +348,8 @@ static bool proven(builder *b)
 #endif
     if (wfi_graph_verify(b->g, err, sizeof err) && wfi_plan_check(b->c->mem, b->p, err, sizeof err))
         return true;
-    wfi_error_set(b->c, WF_ERR_STATE, "", NULL, "a plan is wrong (this is a fault of Weft): %s", err);
+    if (strcmp(err, "out of memory") != 0) /* then nothing was shown: the step runs record by record */
+        wfi_error_set(b->c, WF_ERR_STATE, "", NULL, "a plan is wrong (this is a fault of Weft): %s", err);
     return false;
 }
 

@@ -411,12 +411,40 @@ static void nested(void **unused)
     }
 }
 
+/* Every allocation of a capture and its first calls fails once. */
+static void memory_out(void **unused)
+{
+    (void)unused;
+    for (int mode = WF_LAZY; mode <= WF_EAGER; mode++) {
+        bool done = false;
+        for (int64_t k = 0; !done && k < 3000; k++) {
+            wf_ctx *c = open_ctx(mode);
+            affine a = { vec(c, 2, 3, 4), 0 };
+            wf_tensor *x = vec(c, 1, 1, 1), *like[2] = { x, x }, *out[3];
+            atomic_store(&c->mem->fail_at, k);
+            wf_fn *f = wf_capture(c, body, &a, 2, like, 3);
+            for (int i = 0; i < 3 && f; i++)
+                (void)wf_fn_call(f, like, out);
+            done = wf_error_status(c) == WF_OK && atomic_load(&c->mem->fail_at) >= 0;
+            atomic_store(&c->mem->fail_at, -1);
+            if (wf_error_status(c) != WF_OK && wf_error_status(c) != WF_ERR_MEMORY)
+                fail_msg("mode %d, allocation %lld: %s", mode, (long long)k, wf_error(c));
+            wf_error_clear(c);
+            f = wf_capture(c, body, &a, 2, like, 3);
+            assert_int_equal(wf_fn_call(f, like, out), WF_OK);
+            equal3(c, out[0], 3, 5, 7);
+            close_ctx(c);
+        }
+        assert_true(done);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assignments),      cmocka_unit_test(calls),      cmocka_unit_test(in_the_middle),
         cmocka_unit_test(optimiser_inside), cmocka_unit_test(bad_bodies), cmocka_unit_test(micro_batches_inside),
-        cmocka_unit_test(nested),
+        cmocka_unit_test(nested),           cmocka_unit_test(memory_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

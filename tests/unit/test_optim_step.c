@@ -513,13 +513,79 @@ static void bad_options(void **unused)
     close_ctx(c);
 }
 
+/* After the second sight of a step nothing is allocated any more. */
+static void allocates_nothing(void **unused)
+{
+    (void)unused;
+    for (int mode = WF_LAZY; mode <= WF_EAGER; mode++) {
+        wf_ctx *c = open_ctx((wf_mode)mode);
+        wf_model *m = model(c);
+        wf_optim *opt = wf_adamw(m, .lr = 0.05), *sum = wf_sgd(m, .momentum = 0.5);
+        uint64_t before = 0;
+        for (int step = 0; step < 9; step++) {
+            if (step == 4)
+                before = wf_ctx_stats(c).allocations;
+            train(c, m, opt, step);
+            wf_scope s = wf_scope_begin(c, "micro");
+            wf_optim_accumulate(sum, loss_at(c, m, step));
+            wf_optim_step_accumulated(sum);
+            wf_scope_end(c, s);
+        }
+        assert_int_equal(wf_ctx_stats(c).allocations, before);
+        close_ctx(c);
+    }
+}
+
+/* Every allocation of three steps fails once: all parameters are those before or after some step, and the context
+ * works again. */
+static void memory_out(void **unused)
+{
+    (void)unused;
+    for (int mode = WF_LAZY; mode <= WF_EAGER; mode++) {
+        float legal[4][OUT * IN + OUT], got[OUT * IN + OUT];
+        bool done = false;
+        for (int64_t k = -1; !done && k < 3000; k++) {
+            wf_ctx *c = open_ctx((wf_mode)mode);
+            wf_model *m = model(c);
+            wf_optim *opt = wf_adamw(m, .lr = 0.05);
+            if (k < 0)
+                bits(m, legal[0]);
+            atomic_store(&c->mem->fail_at, k);
+            for (int step = 0; step < 3; step++) {
+                wf_scope s = wf_scope_begin(c, "step");
+                wf_optim_step(opt, loss_at(c, m, 0));
+                wf_scope_end(c, s);
+                if (k < 0)
+                    bits(m, legal[step + 1]);
+            }
+            done = k >= 0 && wf_error_status(c) == WF_OK && atomic_load(&c->mem->fail_at) >= 0;
+            atomic_store(&c->mem->fail_at, -1);
+            if (wf_error_status(c) != WF_OK && wf_error_status(c) != WF_ERR_MEMORY)
+                fail_msg("mode %d, allocation %lld: %s", mode, (long long)k, wf_error(c));
+            wf_error_clear(c);
+            bits(m, got);
+            bool known = false;
+            for (int i = 0; i < 4; i++)
+                known |= !memcmp(got, legal[i], sizeof got);
+            if (!known)
+                fail_msg("mode %d, allocation %lld: neither old nor new", mode, (long long)k);
+            wf_scope s = wf_scope_begin(c, "step");
+            wf_optim_step(opt, loss_at(c, m, 0));
+            assert_int_equal(wf_scope_end(c, s), WF_OK);
+            close_ctx(c);
+        }
+        assert_true(done);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adamw_follows),  cmocka_unit_test(sgd_follows),   cmocka_unit_test(weight_zero),
         cmocka_unit_test(micro_batches),  cmocka_unit_test(weighted_mean), cmocka_unit_test(not_reached),
         cmocka_unit_test(parts),          cmocka_unit_test(turns),         cmocka_unit_test(assigned_between),
-        cmocka_unit_test(two_optimisers), cmocka_unit_test(bad_options),
+        cmocka_unit_test(two_optimisers), cmocka_unit_test(bad_options),   cmocka_unit_test(allocates_nothing),
+        cmocka_unit_test(memory_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
