@@ -57,9 +57,7 @@ static void *find(wf_ctx *c, wfi_plan *p, uint32_t i)
     case WFI_PLACE_INPUT: return c->r.H[s->id]->buf->data;
     case WFI_PLACE_SCALAR: return &c->r.H[s->id]->u.imm;
     case WFI_PLACE_HOST: return c->r.host[s->id];
-    case WFI_PLACE_FRESH:
-        p->fresh[i] = wfi_buf_new(c, s->bytes);
-        return p->fresh[i] ? p->fresh[i]->data : NULL;
+    case WFI_PLACE_FRESH: p->fresh[i] = wfi_buf_new(c, s->bytes); return p->fresh[i] ? p->fresh[i]->data : NULL;
     default: return NULL;
     }
 }
@@ -91,7 +89,7 @@ static wfi_buf *buffer_of(wf_ctx *c, wfi_plan *p, uint32_t storage, uint32_t ext
     wfi_buf *b = wfi_buf_new(c, s->bytes); /* a number that leaves the step: its own buffer */
     if (!b)
         return NULL;
-    const void *from = s->place == WFI_PLACE_CONST ? (void *)&p->konst[s->id]
+    const void *from = s->place == WFI_PLACE_CONST  ? (void *)&p->konst[s->id]
                        : s->place == WFI_PLACE_HOST ? (void *)c->r.host[s->id]
                                                     : (void *)&c->r.H[s->id]->u.imm;
     memcpy(b->data, from, s->bytes);
@@ -140,7 +138,9 @@ static wf_status hand_out(wf_ctx *c, wfi_plan *p)
                 continue;
             if (assign && in_place(c, p, o))
                 continue;
-            wf_tensor view = { .ctx = c, .layout = o->layout, .type = wfi_layout_at(&c->ids, o->layout)->type,
+            wf_tensor view = { .ctx = c,
+                               .layout = o->layout,
+                               .type = wfi_layout_at(&c->ids, o->layout)->type,
                                .buf = buffer_of(c, p, o->storage, ext_of(p, o->storage)) };
             if (!view.buf)
                 return c->status;

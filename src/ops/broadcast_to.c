@@ -1,6 +1,7 @@
 /* broadcast_to(x, shape): x repeated to a larger shape by the rules of NumPy: axes are matched from the right, an axis
  * of size 1 is repeated, missing ones are added on the left. A view: nothing is copied. */
 #include <stdio.h>
+#include "base/ck.h"
 #include "ops/op.h"
 
 static bool map(const wf_op_case *c, char *text, size_t bytes, char *err, size_t err_bytes)
@@ -10,6 +11,11 @@ static bool map(const wf_op_case *c, char *text, size_t bytes, char *err, size_t
     size_t n = 0;
     if (extra < 0) {
         snprintf(err, err_bytes, "broadcast_to: x has %d axes, the shape only %d", (int)have, (int)to->n);
+        return false;
+    }
+    int64_t elements;
+    if (!wfi_ck_elements(to->d, to->n, &elements)) {
+        snprintf(err, err_bytes, "broadcast_to: a size is below 0, or the product of the sizes is too large");
         return false;
     }
     n += (size_t)snprintf(text + n, bytes - n, "x[");

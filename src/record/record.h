@@ -336,6 +336,12 @@ static inline bool wfi_in_step(const wf_ctx *c, const wf_tensor *t)
 {
     return (t->tag & WFI_TAG_STEP) == c->r.stag;
 }
+/* A handle whose scope has ended. */
+static inline bool wfi_stale(const wf_ctx *c, const wf_tensor *t)
+{
+    return (t->flags & WFI_H_DEAD) ||
+           (!t->layout && !(t->flags & WFI_H_WEAK) && (c->run_now || !wfi_in_step(c, t)));
+}
 /* Appends to the tape of an eager step. */
 wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3]);
 wf_tensor *wfi_emit_const(wf_ctx *c, wf_dtype dtype, double value, const char *site);

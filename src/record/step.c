@@ -279,6 +279,15 @@ wf_status wf_scope_end(wf_ctx *c, wf_scope s)
     return c->status;
 }
 
+static bool ours(wf_ctx *c, const wf_tensor *t, const char *call)
+{
+    if (t->ctx == c && !wfi_stale(c, t))
+        return true;
+    wfi_error_set(c, t->ctx != c ? WF_ERR_ARG : WF_ERR_STATE, call, t->site, "the tensor belongs to %s",
+                  t->ctx != c ? "another context" : "a scope that has ended");
+    return false;
+}
+
 wf_tensor *wf_scope_return(wf_ctx *c, wf_scope s, wf_tensor *t)
 {
     if (!c || !t || c->status != WF_OK)
@@ -287,6 +296,8 @@ wf_tensor *wf_scope_return(wf_ctx *c, wf_scope s, wf_tensor *t)
         wfi_error_set(c, WF_ERR_STATE, "wf_scope_return", t->site, "the scope has ended");
         return NULL;
     }
+    if (!ours(c, t, "wf_scope_return"))
+        return NULL;
     if (!c->run_now && (wfi_in_step(c, t) || (t->flags & WFI_H_WEAK))) {
         if (s.depth != c->step_depth)
             return t; /* what is recorded lives until the step ends */
@@ -305,7 +316,7 @@ wf_tensor *wf_scope_return(wf_ctx *c, wf_scope s, wf_tensor *t)
 
 wf_tensor *wf_retain(wf_ctx *c, wf_tensor *t)
 {
-    if (!c || !t || c->status != WF_OK)
+    if (!c || !t || c->status != WF_OK || !ours(c, t, "wf_retain"))
         return NULL;
     if (!c->run_now && (wfi_in_step(c, t) || (t->flags & WFI_H_WEAK))) {
         uint32_t ord = wfi_emit_bind(c, t, WF_F32, t->site);

@@ -167,7 +167,7 @@ static wf_tensor *readable(wf_ctx *c, wf_tensor *t, const char *call, const char
         wfi_error_set(c, WF_ERR_ARG, call, site, "the tensor is NULL");
         return NULL;
     }
-    if (t->ctx != c || (t->flags & WFI_H_DEAD)) {
+    if (t->ctx != c || wfi_stale(c, t)) {
         wfi_error_set(c, WF_ERR_STATE, call, site, "the tensor belongs to %s",
                       t->ctx != c ? "another context" : "a scope that has ended");
         return NULL;
@@ -330,6 +330,8 @@ wf_status wf_assign_(wf_var *v, wf_tensor *t, const char *site)
         wfi_error_set(c, WF_ERR_ARG, "wf_assign", site, "the value for variable %s is NULL", v->name);
         return c->status;
     }
+    if (!readable(c, t, "wf_assign", site))
+        return c->status;
     wf_dtype dtype = wfi_type_at(&c->ids, v->type)->dtype;
     if (!(t->flags & WFI_H_WEAK) && wfi_tensor_type(t) != v->type) {
         char want[96], got[96];

@@ -122,7 +122,8 @@ static inline void ref_program_free(ref_program *p)
     p->number = NULL;
 }
 
-static inline bool ref_op(ref_env *e, uint32_t op, const void *attr, int nin, const wf_ref_tensor *in, wf_ref_tensor *out);
+static inline bool ref_op(ref_env *e, uint32_t op, const void *attr, int nin, const wf_ref_tensor *in,
+                          wf_ref_tensor *out);
 static inline bool ref_run(ref_env *e, const ref_program *p, const wf_ref_tensor *in, wf_ref_tensor *out);
 
 /* Shapes and types of the results; false: e->err. */
@@ -178,7 +179,8 @@ static inline bool ref_record(ref_env *e, ref_build *build, void *user, int nin,
     *p = (ref_program){ .nin = (uint32_t)nin, .nout = (uint32_t)nout };
     for (int i = 0; ok && i < nin; i++)
         if (in[i].d)
-            ok = (h[i] = wfi_capture_input(c, wfi_ids_type(&c->ids, in[i].dtype, in[i].ndim, in[i].dim), "refeval.h:2")) != NULL;
+            ok = (h[i] = wfi_capture_input(c, wfi_ids_type(&c->ids, in[i].dtype, in[i].ndim, in[i].dim),
+                                           "refeval.h:2")) != NULL;
     if (ok)
         build(c, h, out, user);
     for (int k = 0; ok && c->status == WF_OK && k < nout; k++) {
@@ -227,7 +229,8 @@ static inline void ref_settle(const ref_env *e, wf_ref_tensor *t, bool from_floa
 }
 
 /* out[nout] is allocated from the pool. False: the operator refuses, e->err says why. */
-static inline bool ref_op(ref_env *e, uint32_t op, const void *attr, int nin, const wf_ref_tensor *in, wf_ref_tensor *out)
+static inline bool ref_op(ref_env *e, uint32_t op, const void *attr, int nin, const wf_ref_tensor *in,
+                          wf_ref_tensor *out)
 {
     const wfi_op_info *o = &wfi_op_table[op];
     static const wfi_attrs none;
@@ -249,7 +252,8 @@ static inline bool ref_op(ref_env *e, uint32_t op, const void *attr, int nin, co
             ref_program_free(&p);
         }
         for (int k = 0; ok && k < o->nout; k++) {
-            if (got[k].ndim != out[k].ndim || memcmp(got[k].dim, out[k].dim, (size_t)out[k].ndim * sizeof *out[k].dim) ||
+            if (got[k].ndim != out[k].ndim ||
+                memcmp(got[k].dim, out[k].dim, (size_t)out[k].ndim * sizeof *out[k].dim) ||
                 got[k].dtype != out[k].dtype)
                 fail_msg("%s: result %d of the lowering has another type than the map says", o->name, k);
             out[k] = got[k];

@@ -147,6 +147,36 @@ static void must_fail(run *r, wf_status status, const char *const *words)
 
 /* ---- values ---- */
 
+static void c01(run *r) /* no window without an element of the input */
+{
+    begin(r);
+    wf_tensor *a =
+        ret(r, wf_max_pool2d(range(r, WF_F32, WF_DIMS(1, 1, 6, 7), 0), .kernel = 1, .stride = 2, .ceil = true));
+    wf_tensor *b =
+        ret(r, wf_max_pool2d(range(r, WF_F32, WF_DIMS(1, 1, 32, 32), 0), .kernel = 1, .stride = 2, .ceil = true));
+    wf_tensor *x = range(r, WF_F32, WF_DIMS(1, 1, 8, 10), 0),
+              *d = wf_max_pool2d(x, .kernel = 3, .stride = 4, .ceil = true);
+    wf_tensor *g = NULL;
+    assert_int_equal(wf_grad(wf_sum(wf_mul(d, d), WF_NO_DIMS), 1, &x, &g), WF_OK);
+    wf_tensor *total = ret(r, wf_sum(g, WF_NO_DIMS));
+    d = ret(r, d);
+    end(r);
+    wf_dims shape = wf_tensor_dims(b);
+    assert_true(shape.n == 4 && shape.d[2] == 16 && shape.d[3] == 16);
+    CHECK(r, a, 0, 0, 2, 4, 6, 14, 16, 18, 20, 28, 30, 32, 34);
+    CHECK(r, d, 0, 22, 26, 29, 62, 66, 69);
+    CHECK(r, total, 0, 2 * (22 + 26 + 29 + 62 + 66 + 69));
+}
+
+static void c02(run *r)
+{
+    begin(r);
+    wf_tensor *x = range(r, WF_F32, WF_DIMS(1, 1, 5, 5), 0);
+    wf_tensor *a = ret(r, wf_max_pool2d(x, .kernel = 3, .stride = 3, .pad = 1, .ceil = true));
+    end(r);
+    CHECK(r, a, 0, 6, 9, 21, 24);
+}
+
 static void c04(run *r) /* the first NaN wins */
 {
     begin(r);
@@ -442,7 +472,8 @@ static void c18(run *r) /* an index that is outside */
     MUST_FAIL(r, WF_ERR_INDEX, "index 6", "position 1", "0..4");
     begin(r);
     int64_t label[2] = { 1, 6 };
-    (void)ret(r, wf_cross_entropy(range(r, WF_F32, WF_DIMS(2, 5), 0), wf_tensor_from(r->c, WF_I64, WF_DIMS(2), label)).sum);
+    (void)ret(
+        r, wf_cross_entropy(range(r, WF_F32, WF_DIMS(2, 5), 0), wf_tensor_from(r->c, WF_I64, WF_DIMS(2), label)).sum);
     MUST_FAIL(r, WF_ERR_INDEX, "index 6", "position 1", "0..4");
     begin(r); /* and a good one on the same trace */
     at[2] = 2;
@@ -685,7 +716,8 @@ static void c35(run *r) /* lifetimes: branches, a result nobody wants, a handle 
 {
     wf_ctx *c = r->c;
     begin(r);
-    wf_tensor *x = range(r, WF_F32, WF_DIMS(8, 16), -64), *w = wf_mul(range(r, WF_F32, WF_DIMS(16, 16), -128), wf_scalar(c, 1.0 / 4096));
+    wf_tensor *x = range(r, WF_F32, WF_DIMS(8, 16), -64),
+              *w = wf_mul(range(r, WF_F32, WF_DIMS(16, 16), -128), wf_scalar(c, 1.0 / 4096));
     wf_tensor *a = wf_matmul(x, w), *y = wf_add(wf_relu(a), wf_exp(wf_mul(a, wf_scalar(c, 0.01))));
     wf_tensor *m2 = NULL, *v2 = NULL;
     float ones[4] = { 1, 1, 1, 1 };
@@ -819,10 +851,10 @@ static void in_all_modes(const char *name, void (*one)(run *), int max_threads)
         in_all_modes(#name " without reuse of memory", name, 2);                                                       \
         unsetenv("WEFT_REUSE");                                                                                        \
     }
-CASE(c04) CASE(c05) CASE(c07) CASE(c08) CASE(c09) CASE(c10) CASE(c11) CASE(c12) CASE(c13) CASE(c14) CASE(c16) CASE(c17)
-CASE(c18) CASE(c21) CASE(c22) CASE(c23) CASE(c25) CASE(c26) CASE(c27) CASE(c28) CASE(c29) CASE(c44)
-PLAN_CASE(c31) PLAN_CASE(c32) PLAN_CASE(c33) PLAN_CASE(c34) PLAN_CASE(c35)
-static void c45_test(void **state)
+CASE(c01)
+CASE(c02) CASE(c04) CASE(c05) CASE(c07) CASE(c08) CASE(c09) CASE(c10) CASE(c11) CASE(c12) CASE(c13) CASE(c14) CASE(c16)
+    CASE(c17) CASE(c18) CASE(c21) CASE(c22) CASE(c23) CASE(c25) CASE(c26) CASE(c27) CASE(c28) CASE(c29) CASE(c44)
+        PLAN_CASE(c31) PLAN_CASE(c32) PLAN_CASE(c33) PLAN_CASE(c34) PLAN_CASE(c35) static void c45_test(void **state)
 {
     (void)state;
     in_all_modes("c45", c45, 3);
@@ -833,8 +865,10 @@ int main(void)
 {
     setenv("WEFT_CHECK", "1", 1);
 #define T(name) cmocka_unit_test(name##_test)
-    const struct CMUnitTest tests[] = { T(c04), T(c05), T(c07), T(c08), T(c09), T(c10), T(c11), T(c12), T(c13), T(c14),
-                                        T(c16), T(c17), T(c18), T(c21), T(c22), T(c23), T(c25), T(c26), T(c27), T(c28),
-                                        T(c29), T(c31), T(c32), T(c33), T(c34), T(c35), T(c44), T(c45) };
+    const struct CMUnitTest tests[] = {
+        T(c01), T(c02), T(c04), T(c05), T(c07), T(c08), T(c09), T(c10), T(c11), T(c12),
+        T(c13), T(c14), T(c16), T(c17), T(c18), T(c21), T(c22), T(c23), T(c25), T(c26),
+        T(c27), T(c28), T(c29), T(c31), T(c32), T(c33), T(c34), T(c35), T(c44), T(c45)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

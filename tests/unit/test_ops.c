@@ -74,7 +74,7 @@ typedef struct cell {
     operand in[REF_IN];
     void *data[3][REF_IN]; /* sets A, B, and A with one value along the first axis of real operands; NULL: not given */
     wf_ref_tensor out[REF_OUT]; /* types; d unused */
-    double tol;            /* < 0: by type */
+    double tol;                 /* < 0: by type */
     bool own_type, large;
     int index;
 } cell;

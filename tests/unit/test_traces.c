@@ -211,7 +211,8 @@ static void kept_across(side *s, int step)
             x = wf_add(x, wf_mul(s->kept[i], wf_scalar(c, 0.5)));
     wf_tensor *mine = wf_retain(c, wf_mul(x, x)), *back = wf_scope_return(c, a, x);
     wf_tensor *leaf = wf_scope_return(c, a, numbers(s, WF_DIMS(2), 7, 1));
-    wf_tensor *value = wf_scope_return(c, a, wf_value(s->v[0])), *number = wf_scope_return(c, a, wf_scalar(c, step + 0.5));
+    wf_tensor *value = wf_scope_return(c, a, wf_value(s->v[0])),
+              *number = wf_scope_return(c, a, wf_scalar(c, step + 0.5));
     wf_tensor *twice = wf_scope_return(c, a, back);
     ended(s, a);
     wf_scope b = wf_scope_begin(c, "second");
@@ -450,8 +451,8 @@ static void training(side *s, int step)
         s->opt = wf_adamw(s->m, .lr = 0.01);
     }
     if (step % 7 == 6)
-        wf_optim_set_lr(s->opt, 0.001 * step); /* a host number: no new trace */
-    one_update(s, step % 6 == 5 ? 5 : 16, step);   /* a short last batch */
+        wf_optim_set_lr(s->opt, 0.001 * step);   /* a host number: no new trace */
+    one_update(s, step % 6 == 5 ? 5 : 16, step); /* a short last batch */
 }
 TWINS(training, 30)
 static void momentum(side *s, int step)

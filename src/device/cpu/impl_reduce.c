@@ -6,7 +6,8 @@ static const char *reduce(const wfi_cpu *d, wfi_bind *b, wfi_reduce_kind kind, w
 {
     b->fn = d->reduce->run;
     b->params_bytes = WFI_PARAMS_MAX;
-    return d->reduce->prepare(kind, b->in, wfi_impl_axes(axes, b->in->ndim), b->out, b->threads, b->params, &b->scratch);
+    return d->reduce->prepare(kind, b->in, wfi_impl_axes(axes, b->in->ndim), b->out, b->threads, b->params,
+                              &b->scratch);
 }
 
 #define REDUCE(name, kind)                                                                                             \
