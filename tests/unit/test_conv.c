@@ -1,4 +1,5 @@
-/* Convolution against plain loops in the documented order, bit for bit: every layout, thread count and instruction set. */
+/* Convolution against plain loops in the documented order, bit for bit: every layout, thread count and instruction set.
+ */
 #include "windows.h"
 #include "kernel/conv/conv.h"
 #include "kernel/conv/window.h"
@@ -59,8 +60,12 @@ static double *ref_forward(const problem *p, int use_fma)
                         for (int64_t kx = 0; kx < w->dim[3]; kx++) {
                             int64_t ix = ox * a->stride_w - a->pad_left + kx * a->dilation_w;
                             for (int64_t c = 0; c < cg; c++) {
-                                double v = ix < 0 || ix >= x->dim[3] ? 0 : p->x.dense[((n * C + o / og * cg + c) * x->dim[2] + iy) * x->dim[3] + ix];
-                                acc = step(v, p->w.dense[((o * cg + c) * w->dim[2] + ky) * w->dim[3] + kx], acc, x->dtype, use_fma);
+                                double v =
+                                    ix < 0 || ix >= x->dim[3]
+                                        ? 0
+                                        : p->x.dense[((n * C + o / og * cg + c) * x->dim[2] + iy) * x->dim[3] + ix];
+                                acc = step(v, p->w.dense[((o * cg + c) * w->dim[2] + ky) * w->dim[3] + kx], acc,
+                                           x->dtype, use_fma);
                             }
                         }
                     }
@@ -92,8 +97,11 @@ static double *ref_input(const problem *p, int use_fma)
                             }
                             for (int64_t k = 0; k < og; k++) {
                                 int64_t o = c / cg * og + k;
-                                double v = tx < 0 || ox >= y->dim[3] ? 0 : p->y.dense[((n * y->dim[1] + o) * y->dim[2] + oy) * y->dim[3] + ox];
-                                acc = step(v, p->w.dense[((o * cg + c % cg) * w->dim[2] + ky) * w->dim[3] + kx], acc, x->dtype, use_fma);
+                                double v = tx < 0 || ox >= y->dim[3]
+                                               ? 0
+                                               : p->y.dense[((n * y->dim[1] + o) * y->dim[2] + oy) * y->dim[3] + ox];
+                                acc = step(v, p->w.dense[((o * cg + c % cg) * w->dim[2] + ky) * w->dim[3] + kx], acc,
+                                           x->dtype, use_fma);
                             }
                         }
                     }
@@ -123,8 +131,12 @@ static double *ref_weight(const problem *p, int use_fma)
                                 }
                                 for (int64_t ox = 0; ox < y->dim[3]; ox++) {
                                     int64_t ix = ox * a->stride_w - a->pad_left + kx * a->dilation_w;
-                                    double v = ix < 0 || ix >= x->dim[3] ? 0 : p->x.dense[((n * C + o / og * cg + c) * x->dim[2] + iy) * x->dim[3] + ix];
-                                    acc = step(v, p->y.dense[((n * y->dim[1] + o) * y->dim[2] + oy) * y->dim[3] + ox], acc, x->dtype, use_fma);
+                                    double v =
+                                        ix < 0 || ix >= x->dim[3]
+                                            ? 0
+                                            : p->x.dense[((n * C + o / og * cg + c) * x->dim[2] + iy) * x->dim[3] + ix];
+                                    acc = step(v, p->y.dense[((n * y->dim[1] + o) * y->dim[2] + oy) * y->dim[3] + ox],
+                                               acc, x->dtype, use_fma);
                                 }
                             }
                             sum = x->dtype == WF_F64 ? sum + acc : (double)((float)sum + (float)acc);
@@ -149,7 +161,9 @@ static void run_all(const wfi_conv_family *f, const problem *p, tensor *out, con
         }
         assert_true(used <= WFI_PARAMS_MAX);
         wfi_fault fault = { 0 };
-        wfi_run run = { .pool = wfi_pool_new(&mem, threads), .scratch = wfi_mem_alloc(&mem, scratch + 64), .fault = &fault };
+        wfi_run run = { .pool = wfi_pool_new(&mem, threads),
+                        .scratch = wfi_mem_alloc(&mem, scratch + 64),
+                        .fault = &fault };
         memset(run.scratch, 0xff, scratch);
         memset((char *)run.scratch + scratch, 0x55, 64);
         f->run(params, (void *[]){ origin(out), origin(a), origin(b) }, &run);
@@ -170,13 +184,12 @@ static void run_problem(problem *p, uint64_t seed)
         const wfi_conv_kernels *k = set[i].k;
         double *y = ref_forward(p, set[i].fma), *dx = ref_input(p, set[i].fma), *dw = ref_weight(p, set[i].fma);
         char what[400];
-        snprintf(what, sizeof what,
-                 "%s %s x[%d %d %d %d] w[%d %d %d %d] stride %d %d pad %d %d %d %d dil %d %d groups %d", set[i].name,
-                 wf_dtype_name(p->x.v.dtype), (int)p->x.v.dim[0], (int)p->x.v.dim[1], (int)p->x.v.dim[2],
-                 (int)p->x.v.dim[3], (int)p->w.v.dim[0], (int)p->w.v.dim[1], (int)p->w.v.dim[2], (int)p->w.v.dim[3],
-                 (int)p->at.stride_h, (int)p->at.stride_w, (int)p->at.pad_top, (int)p->at.pad_left,
-                 (int)p->at.pad_bottom, (int)p->at.pad_right, (int)p->at.dilation_h, (int)p->at.dilation_w,
-                 (int)p->at.groups);
+        snprintf(
+            what, sizeof what, "%s %s x[%d %d %d %d] w[%d %d %d %d] stride %d %d pad %d %d %d %d dil %d %d groups %d",
+            set[i].name, wf_dtype_name(p->x.v.dtype), (int)p->x.v.dim[0], (int)p->x.v.dim[1], (int)p->x.v.dim[2],
+            (int)p->x.v.dim[3], (int)p->w.v.dim[0], (int)p->w.v.dim[1], (int)p->w.v.dim[2], (int)p->w.v.dim[3],
+            (int)p->at.stride_h, (int)p->at.stride_w, (int)p->at.pad_top, (int)p->at.pad_left, (int)p->at.pad_bottom,
+            (int)p->at.pad_right, (int)p->at.dilation_h, (int)p->at.dilation_w, (int)p->at.groups);
         tensor out = { .v = p->y.v };
         wfi_view chosen;
         assert_null(k->forward.layout(&p->at, &p->x.v, &p->w.v, &chosen));
@@ -224,8 +237,10 @@ static void make_problem(problem *p, const int64_t *s, const wfi_conv_attrs *at,
 {
     int64_t oh = 0, ow = 0; /* s: n, c, h, w, o, kh, kw */
     p->at = *at;
-    assert_null(wfi_window_out(&(wfi_window){ s[2], s[5], at->stride_h, at->pad_top, at->pad_bottom, at->dilation_h, false }, &oh));
-    assert_null(wfi_window_out(&(wfi_window){ s[3], s[6], at->stride_w, at->pad_left, at->pad_right, at->dilation_w, false }, &ow));
+    assert_null(wfi_window_out(
+        &(wfi_window){ s[2], s[5], at->stride_h, at->pad_top, at->pad_bottom, at->dilation_h, false }, &oh));
+    assert_null(wfi_window_out(
+        &(wfi_window){ s[3], s[6], at->stride_w, at->pad_left, at->pad_right, at->dilation_w, false }, &ow));
     p->x.v = (wfi_view){ t, 4, { s[0], s[1], s[2], s[3] }, { 0 } };
     p->w.v = (wfi_view){ t, 4, { s[4], s[1] / at->groups, s[5], s[6] }, { 0 } };
     p->y.v = (wfi_view){ t, 4, { s[0], s[4], oh, ow }, { 0 } };
@@ -246,7 +261,8 @@ static void drop_problem(problem *p)
 
 static const wf_dtype types[] = { WF_F32, WF_F64, WF_BF16, WF_F16 };
 
-static void one(int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kh, int64_t kw, wfi_conv_attrs at, int layout)
+static void one(int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kh, int64_t kw, wfi_conv_attrs at,
+                int layout)
 {
     problem p;
     make_problem(&p, (int64_t[]){ n, c, h, w, o, kh, kw }, &at, WF_F32, layout, any_value);
@@ -287,7 +303,8 @@ static void edge_sizes(void **state)
     one(1, 2, 0, 3, 3, 2, 2, (wfi_conv_attrs){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }, NCHW); /* nothing but padding */
     one(1, 2, 3, 0, 3, 2, 2, (wfi_conv_attrs){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }, NHWC);
     one(1, 2, 4, 4, 3, 2, 2, (wfi_conv_attrs){ 5, 5, 3, 3, 4, 4, 1, 1, 1 }, NCHW); /* windows far apart, far outside */
-    one(1, 2, 9, 9, 3, 2, 3, (wfi_conv_attrs){ 4, 6, 3, 2, 4, 1, 2, 4, 1 }, NHWC); /* stride and dilation share factors */
+    one(1, 2, 9, 9, 3, 2, 3, (wfi_conv_attrs){ 4, 6, 3, 2, 4, 1, 2, 4, 1 },
+        NHWC); /* stride and dilation share factors */
 }
 
 static void random_problems(void **state)
@@ -299,18 +316,21 @@ static void random_problems(void **state)
     for (int i = 0; i < count; i++) {
         problem p;
         rng_state = seed0 + (uint64_t)i;
-        int64_t groups = pick(0, 2) == 0 ? pick(1, 5) : 1, cg = pick(1, pick(0, 3) ? 6 : 40), og = pick(1, pick(0, 3) ? 9 : 70);
+        int64_t groups = pick(0, 2) == 0 ? pick(1, 5) : 1, cg = pick(1, pick(0, 3) ? 6 : 40),
+                og = pick(1, pick(0, 3) ? 9 : 70);
         if (pick(0, 7) == 0) {
             groups = pick(2, 40);
             cg = og = 1;
         }
         int64_t kh = pick(1, 4), kw = pick(1, 4), dh = pick(1, pick(1, 3)), dw = pick(1, pick(1, 3));
-        wfi_conv_attrs at = { pick(1, pick(1, 4)), pick(1, pick(1, 4)), pick(0, 3), pick(0, 3), pick(0, 3), pick(0, 3), dh, dw, groups };
+        wfi_conv_attrs at = {
+            pick(1, pick(1, 4)), pick(1, pick(1, 4)), pick(0, 3), pick(0, 3), pick(0, 3), pick(0, 3), dh, dw, groups
+        };
         int64_t h = pick(1, 12), w = pick(1, pick(0, 3) ? 12 : 40);
         h = h + at.pad_top + at.pad_bottom < (kh - 1) * dh + 1 ? (kh - 1) * dh + 1 : h;
         w = w + at.pad_left + at.pad_right < (kw - 1) * dw + 1 ? (kw - 1) * dw + 1 : w;
-        make_problem(&p, (int64_t[]){ pick(0, 3), groups * cg, h, w, groups * og, kh, kw }, &at, types[pick(0, 5) % 4], -1,
-                     pick(0, 3) ? any_value : special_value);
+        make_problem(&p, (int64_t[]){ pick(0, 3), groups * cg, h, w, groups * og, kh, kw }, &at, types[pick(0, 5) % 4],
+                     -1, pick(0, 3) ? any_value : special_value);
         run_problem(&p, seed0 + (uint64_t)i);
         drop_problem(&p);
     }
@@ -324,7 +344,8 @@ static void gradients_are_adjoint(void **state)
         problem p;
         rng_state = 77 + (uint64_t)i;
         int64_t g = pick(1, 3), kh = pick(1, 3), kw = pick(1, 3);
-        wfi_conv_attrs at = { pick(1, 3), pick(1, 3), pick(0, 2), pick(0, 2), pick(0, 2), pick(0, 2), pick(1, 2), pick(1, 2), g };
+        wfi_conv_attrs at = { pick(1, 3), pick(1, 3), pick(0, 2), pick(0, 2), pick(0, 2),
+                              pick(0, 2), pick(1, 2), pick(1, 2), g };
         make_problem(&p, (int64_t[]){ 2, g * 2, pick(5, 9), pick(5, 9), g * 3, kh, kw }, &at, WF_F64, NCHW, any_value);
         const wfi_view *x = &p.x.v, *w = &p.w.v, *y = &p.y.v;
         double *dx = ref_input(&p, 1), *dw = ref_weight(&p, 1), *out = ref_forward(&p, 1), *got[2] = { dx, dw };
@@ -351,7 +372,8 @@ static void bad_operands(void **state)
 {
     (void)state;
     wfi_conv_attrs at = { 1, 1, 0, 0, 0, 0, 1, 1, 1 };
-    wfi_view x = { WF_F32, 4, { 1, 4, 5, 6 }, { 120, 30, 6, 1 } }, w = { WF_F32, 4, { 8, 4, 3, 3 }, { 36, 9, 3, 1 } }, y;
+    wfi_view x = { WF_F32, 4, { 1, 4, 5, 6 }, { 120, 30, 6, 1 } }, w = { WF_F32, 4, { 8, 4, 3, 3 }, { 36, 9, 3, 1 } },
+             y;
     wfi_conv_layout_fn *layout = wfi_conv_portable.forward.layout;
     assert_null(layout(&at, &x, &w, &y));
     assert_int_equal(y.dim[2], 3);
@@ -384,11 +406,13 @@ static void window_sizes(void **state)
         wfi_window w;
         int64_t out; /* 0: an error */
     } rows[] = {
-        { { 6, 1, 2, 0, 0, 1, true }, 3 },  { { 7, 1, 2, 0, 0, 1, true }, 4 },   { { 32, 1, 2, 0, 0, 1, true }, 16 },
-        { { 8, 3, 4, 0, 0, 1, true }, 2 },  { { 10, 3, 4, 0, 0, 1, true }, 3 },  { { 5, 3, 3, 1, 1, 1, true }, 2 },
-        { { 1, 4, 1, 0, 0, 1, true }, 0 },  { { 1, 4, 1, 0, 0, 1, false }, 0 },  { { 28, 2, 2, 0, 0, 1, false }, 14 },
-        { { 0, 1, 1, 0, 0, 1, false }, 0 }, { { 2, 3, 2, 0, 0, 1, true }, 1 },   { { 5, 2, 1, 0, 0, 4, false }, 1 },
-        { { 5, 2, 1, 0, 0, 5, false }, 0 }, { { INT64_MAX, 1, 1, 1, 1, 1, false }, 0 },
+        { { 6, 1, 2, 0, 0, 1, true }, 3 },    { { 7, 1, 2, 0, 0, 1, true }, 4 },
+        { { 32, 1, 2, 0, 0, 1, true }, 16 },  { { 8, 3, 4, 0, 0, 1, true }, 2 },
+        { { 10, 3, 4, 0, 0, 1, true }, 3 },   { { 5, 3, 3, 1, 1, 1, true }, 2 },
+        { { 1, 4, 1, 0, 0, 1, true }, 0 },    { { 1, 4, 1, 0, 0, 1, false }, 0 },
+        { { 28, 2, 2, 0, 0, 1, false }, 14 }, { { 0, 1, 1, 0, 0, 1, false }, 0 },
+        { { 2, 3, 2, 0, 0, 1, true }, 1 },    { { 5, 2, 1, 0, 0, 4, false }, 1 },
+        { { 5, 2, 1, 0, 0, 5, false }, 0 },   { { INT64_MAX, 1, 1, 1, 1, 1, false }, 0 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -118,12 +118,15 @@ static void run_all(const wfi_pool2d_family *f, const problem *p, tensor *out, c
     for (int threads = 1; threads <= 3; threads++) {
         _Alignas(8) char params[WFI_PARAMS_MAX];
         size_t used = 0, scratch = 0;
-        const char *why = f->prepare(&p->at, &a->v, b != NULL ? &b->v : NULL, &out->v, threads, params, &used, &scratch);
+        const char *why =
+            f->prepare(&p->at, &a->v, b != NULL ? &b->v : NULL, &out->v, threads, params, &used, &scratch);
         if (why != NULL) {
             fail_msg("%s: %s (seed %llu)", what, why, (unsigned long long)seed);
         }
         wfi_fault fault = { 0 };
-        wfi_run run = { .pool = wfi_pool_new(&mem, threads), .scratch = wfi_mem_alloc(&mem, scratch + 64), .fault = &fault };
+        wfi_run run = { .pool = wfi_pool_new(&mem, threads),
+                        .scratch = wfi_mem_alloc(&mem, scratch + 64),
+                        .fault = &fault };
         memset(run.scratch, 0xff, scratch);
         memset((char *)run.scratch + scratch, 0x55, 64);
         f->run(params, (void *[]){ origin(out), origin(a), b != NULL ? origin(b) : NULL }, &run);
@@ -150,12 +153,14 @@ static void run_problem(problem *p, uint64_t seed)
             for (int l = 0; l < 3; l++) {
                 char what[400];
                 enum layout lay = l == 0 ? NHWC : l == 1 ? NCHW : pick(0, 1) ? SLICED : BACKWARDS;
-                snprintf(what, sizeof what, "%s %s %s x[%d %d %d %d] k %d %d s %d %d pad %d %d %d %d dil %d %d ceil %d count_pad %d layout %d",
-                         names[i], ops[op], wf_dtype_name(p->x.v.dtype), (int)p->x.v.dim[0], (int)p->x.v.dim[1],
-                         (int)p->x.v.dim[2], (int)p->x.v.dim[3], (int)p->at.kernel_h, (int)p->at.kernel_w,
-                         (int)p->at.stride_h, (int)p->at.stride_w, (int)p->at.pad_top, (int)p->at.pad_left,
-                         (int)p->at.pad_bottom, (int)p->at.pad_right, (int)p->at.dilation_h, (int)p->at.dilation_w,
-                         p->at.ceil, p->at.count_pad, lay);
+                snprintf(
+                    what, sizeof what,
+                    "%s %s %s x[%d %d %d %d] k %d %d s %d %d pad %d %d %d %d dil %d %d ceil %d count_pad %d layout %d",
+                    names[i], ops[op], wf_dtype_name(p->x.v.dtype), (int)p->x.v.dim[0], (int)p->x.v.dim[1],
+                    (int)p->x.v.dim[2], (int)p->x.v.dim[3], (int)p->at.kernel_h, (int)p->at.kernel_w,
+                    (int)p->at.stride_h, (int)p->at.stride_w, (int)p->at.pad_top, (int)p->at.pad_left,
+                    (int)p->at.pad_bottom, (int)p->at.pad_right, (int)p->at.dilation_h, (int)p->at.dilation_w,
+                    p->at.ceil, p->at.count_pad, lay);
                 tensor out = { .v = op % 2 ? p->x.v : p->dy.v };
                 make(&out, lay);
                 run_all(f[op], p, &out, op == 3 ? &p->dy : &p->x, op == 1 ? &p->dy : NULL, want[op], what, seed);
@@ -215,8 +220,10 @@ static void random_problems(void **state)
     for (int i = 0; i < count; i++) {
         problem p;
         rng_state = seed0 + (uint64_t)i;
-        wfi_pool2d_attrs at = { pick(1, 4), pick(1, 4), pick(1, 4), pick(1, 4), 0, 0, 0, 0, pick(1, pick(1, 3)),
-                                pick(1, pick(1, 3)), pick(0, 1), pick(0, 1) };
+        wfi_pool2d_attrs at = {
+            pick(1, 4), pick(1, 4), pick(1, 4),          pick(1, 4),          0,          0,
+            0,          0,          pick(1, pick(1, 3)), pick(1, pick(1, 3)), pick(0, 1), pick(0, 1)
+        };
         if (pick(0, 2) == 0) {
             at.kernel_h = at.kernel_w = at.stride_h = at.stride_w = pick(2, 3);
             at.dilation_h = at.dilation_w = 1;
@@ -237,7 +244,9 @@ static void usual_sizes(void **state)
 {
     (void)state;
     for (int layout = NCHW; layout <= NHWC; layout++) {
-        static const int64_t rows[][4] = { { 2, 32, 28, 28 }, { 3, 64, 14, 14 }, { 1, 1, 33, 47 }, { 1, 17, 9, 70 }, { 2, 33, 8, 6 } };
+        static const int64_t rows[][4] = {
+            { 2, 32, 28, 28 }, { 3, 64, 14, 14 }, { 1, 1, 33, 47 }, { 1, 17, 9, 70 }, { 2, 33, 8, 6 }
+        };
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             problem p;
             wfi_pool2d_attrs two = { 2, 2, 2, 2, 0, 0, 0, 0, 1, 1, false, false };
@@ -288,7 +297,8 @@ static void ceil_mode(void **state)
     counting(32, 32, (wfi_pool2d_attrs){ 1, 1, 2, 2, 0, 0, 0, 0, 1, 1, true, false }, 16, 16, NULL);
     counting(8, 10, (wfi_pool2d_attrs){ 3, 3, 4, 4, 0, 0, 0, 0, 1, 1, true, false }, 2, 3,
              (const double[]){ 22, 26, 29, 62, 66, 69 });
-    counting(5, 5, (wfi_pool2d_attrs){ 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, true, false }, 2, 2, (const double[]){ 6, 9, 21, 24 });
+    counting(5, 5, (wfi_pool2d_attrs){ 3, 3, 3, 3, 1, 1, 1, 1, 1, 1, true, false }, 2, 2,
+             (const double[]){ 6, 9, 21, 24 });
 }
 
 static void errors(void **state)

@@ -51,11 +51,21 @@ static const char *sizes(const wfi_conv_attrs *at, const wfi_view *x, const wfi_
     if (w->dim[1] != x->dim[1] / at->groups) {
         return "the weight's channels are not those of the input over groups";
     }
-    why = wfi_window_out(&(wfi_window){ .in = x->dim[2], .kernel = w->dim[2], .stride = at->stride_h,
-                                        .lo = at->pad_top, .hi = at->pad_bottom, .dilation = at->dilation_h }, oh);
+    why = wfi_window_out(&(wfi_window){ .in = x->dim[2],
+                                        .kernel = w->dim[2],
+                                        .stride = at->stride_h,
+                                        .lo = at->pad_top,
+                                        .hi = at->pad_bottom,
+                                        .dilation = at->dilation_h },
+                         oh);
     if (why == NULL) {
-        why = wfi_window_out(&(wfi_window){ .in = x->dim[3], .kernel = w->dim[3], .stride = at->stride_w,
-                                            .lo = at->pad_left, .hi = at->pad_right, .dilation = at->dilation_w }, ow);
+        why = wfi_window_out(&(wfi_window){ .in = x->dim[3],
+                                            .kernel = w->dim[3],
+                                            .stride = at->stride_w,
+                                            .lo = at->pad_left,
+                                            .hi = at->pad_right,
+                                            .dilation = at->dilation_w },
+                             ow);
     }
     if (why != NULL) {
         return why;
@@ -114,16 +124,35 @@ static void fwd_core(const wfi_conv_attrs *at, const wfi_view *x, const wfi_view
                      conv_core *c)
 {
     *c = (conv_core){
-        .x = plane(x), .y = plane(y), .wtype = w->dtype, .threads = threads > 1 ? threads : 1,
-        .n = x->dim[0], .groups = at->groups,
-        .ci = w->dim[1], .ih = x->dim[2], .iw = x->dim[3],
-        .co = w->dim[0] / at->groups, .oh = y->dim[2], .ow = y->dim[3],
-        .kh = w->dim[2], .kw = w->dim[3],
-        .sh = at->stride_h, .sw = at->stride_w, .dh = at->dilation_h, .dw = at->dilation_w,
-        .pt = at->pad_top, .pl = at->pad_left,
-        .wh = w->stride[2], .ww = w->stride[3], .wk = w->stride[1], .wj = w->stride[0],
+        .x = plane(x),
+        .y = plane(y),
+        .wtype = w->dtype,
+        .threads = threads > 1 ? threads : 1,
+        .n = x->dim[0],
+        .groups = at->groups,
+        .ci = w->dim[1],
+        .ih = x->dim[2],
+        .iw = x->dim[3],
+        .co = w->dim[0] / at->groups,
+        .oh = y->dim[2],
+        .ow = y->dim[3],
+        .kh = w->dim[2],
+        .kw = w->dim[3],
+        .sh = at->stride_h,
+        .sw = at->stride_w,
+        .dh = at->dilation_h,
+        .dw = at->dilation_w,
+        .pt = at->pad_top,
+        .pl = at->pad_left,
+        .wh = w->stride[2],
+        .ww = w->stride[3],
+        .wk = w->stride[1],
+        .wj = w->stride[0],
         .wg = w->dim[0] / at->groups * w->stride[0],
-        .kdh = 1, .kdw = 1, .fh = w->dim[2], .fw = w->dim[3],
+        .kdh = 1,
+        .kdw = 1,
+        .fh = w->dim[2],
+        .fw = w->dim[3],
     };
 }
 

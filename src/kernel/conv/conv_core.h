@@ -22,12 +22,13 @@ typedef struct conv_core {
     int64_t co, oh, ow; /* the same of the output */
     int64_t kh, kw;     /* taps; kh or kw may be 0: the output is zero */
     int64_t sh, sw, dh, dw;
-    int64_t pt, pl;     /* may be negative: the first window starts inside */
-    int64_t y0;         /* output element of this phase's [0, 0, 0, 0] */
-    /* weights: element (ky, kx, k, j) of group g is w[wh * (k0h + ky*kdh) + ww * (k0w + kx*kdw) + wk*k + wj*j + wg*g] */
+    int64_t pt, pl; /* may be negative: the first window starts inside */
+    int64_t y0;     /* output element of this phase's [0, 0, 0, 0] */
+    /* weights: element (ky, kx, k, j) of group g is w[wh * (k0h + ky*kdh) + ww * (k0w + kx*kdw) + wk*k + wj*j + wg*g]
+     */
     int64_t wh, ww, wk, wj, wg;
     int64_t k0h, k0w, kdh, kdw;
-    int64_t fh, fw;     /* size of the whole kernel */
+    int64_t fh, fw; /* size of the whole kernel */
 } conv_core;
 
 /* dw[j, k, ky, kx] of each group; x, y as above, y being dy. */

@@ -7,40 +7,48 @@ WFI_INLINE void depth_tile(const int mr, const int nv, const T *a, int64_t ai, i
                            int64_t kw, const T *w, int64_t wl, T *c, int64_t ldc)
 {
     V r[DEPTH_ROWS][2];
-    UNROLL for (int i = 0; i < mr; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mr; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             r[i][j] = (V){ 0 };
         }
     }
     for (int64_t y = 0; y < kh; y++) {
         const T *x = a + y * line;
         for (int64_t k = 0; k < kw; k++, x += step, w += wl) {
-            UNROLL for (int j = 0; j < nv; j++) {
+            UNROLL for (int j = 0; j < nv; j++)
+            {
                 V b = load(w + j * L);
-                UNROLL for (int i = 0; i < mr; i++) {
+                UNROLL for (int i = 0; i < mr; i++)
+                {
                     r[i][j] = fma_(load(x + i * ai + j * L), b, r[i][j]);
                 }
             }
         }
     }
-    UNROLL for (int i = 0; i < mr; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mr; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             store(c + i * ldc + j * L, r[i][j]);
         }
     }
 }
 
-typedef void depth_fn(const T *a, int64_t ai, int64_t line, int64_t step, int64_t kh, int64_t kw, const T *w, int64_t wl,
-                      T *c, int64_t ldc);
+typedef void depth_fn(const T *a, int64_t ai, int64_t line, int64_t step, int64_t kh, int64_t kw, const T *w,
+                      int64_t wl, T *c, int64_t ldc);
 #define DEPTH(mr, nv)                                                                                                  \
     static void depth_##mr##_##nv(const T *a, int64_t ai, int64_t line, int64_t step, int64_t kh, int64_t kw,          \
                                   const T *w, int64_t wl, T *c, int64_t ldc)                                           \
     {                                                                                                                  \
         depth_tile(mr, nv, a, ai, line, step, kh, kw, w, wl, c, ldc);                                                  \
     }
-DEPTH(1, 1) DEPTH(2, 1) DEPTH(3, 1) DEPTH(4, 1) DEPTH(1, 2) DEPTH(2, 2) DEPTH(3, 2) DEPTH(4, 2)
-static depth_fn *const depth_tiles[2][DEPTH_ROWS] = { { depth_1_1, depth_2_1, depth_3_1, depth_4_1 },
-                                                      { depth_1_2, depth_2_2, depth_3_2, depth_4_2 } };
+DEPTH(1, 1)
+DEPTH(2, 1)
+DEPTH(3, 1) DEPTH(4, 1) DEPTH(1, 2) DEPTH(2, 2) DEPTH(3, 2)
+    DEPTH(4, 2) static depth_fn *const depth_tiles[2][DEPTH_ROWS] = { { depth_1_1, depth_2_1, depth_3_1, depth_4_1 },
+                                                                      { depth_1_2, depth_2_2, depth_3_2, depth_4_2 } };
 
 /* cols pixels of an output row in channels j0 .. j0+nr-1, of which nj exist. */
 static void depth_row(const fwd_job *job, const T *a, int64_t nky, const T *w, int64_t cols, int64_t nr, int64_t nj,

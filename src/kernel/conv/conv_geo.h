@@ -4,14 +4,14 @@ enum { BLOCK_BYTES = 192 * 1024, FLAT_STEPS = 16, PANEL_BYTES = 512 * 1024, ALIA
 
 /* How a core is cut. Nothing in here changes a result. */
 typedef struct geo {
-    conv_core c;   /* the core, 1 x 1 images merged into one row */
-    bool depth;    /* depthwise: vectors run over the groups */
-    bool direct;   /* tiles read x itself */
-    bool rows_first; /* all panels of an output row, then the next row: the weights stay in L2 */
-    int64_t chan;  /* channels in a buffered row */
-    int64_t pix;   /* elements from pixel to pixel, */
-    int64_t pw;    /* pixels of a buffered row, */
-    int64_t line;  /* elements from row to row */
+    conv_core c;              /* the core, 1 x 1 images merged into one row */
+    bool depth;               /* depthwise: vectors run over the groups */
+    bool direct;              /* tiles read x itself */
+    bool rows_first;          /* all panels of an output row, then the next row: the weights stay in L2 */
+    int64_t chan;             /* channels in a buffered row */
+    int64_t pix;              /* elements from pixel to pixel, */
+    int64_t pw;               /* pixels of a buffered row, */
+    int64_t line;             /* elements from row to row */
     int64_t rb, nrb, cb, ncb; /* rows and columns of a block, numbers of blocks */
     int64_t units, nub;       /* panels of all groups; parts into which they are cut */
     int64_t len, per_row;     /* steps of a segment, segments of a kernel row */
@@ -102,7 +102,8 @@ static void geometry(const conv_core *core, geo *g)
     g->rows = rows_under(c, g->rb);
     g->pw = pixels_under(c, g->cb);
     g->line = g->direct ? c->x.s[2] : g->pw * g->pix;
-    g->rows_first = c->groups == 1 && (double)(c->kh * c->kw * c->ci) * (double)padded(c->co) * sizeof(T) <= PANEL_BYTES;
+    g->rows_first =
+        c->groups == 1 && (double)(c->kh * c->kw * c->ci) * (double)padded(c->co) * sizeof(T) <= PANEL_BYTES;
     g->len = c->ci;
     g->per_row = c->kw;
     if (c->dw == 1 && g->pix == c->ci) {

@@ -39,14 +39,17 @@ static void pack_run(const T *src, int64_t wj, int64_t nj, int64_t cols, const i
         }
         for (int64_t j = 0; j < nr; j += L) {
             V r[L];
-            UNROLL for (int i = 0; i < L; i++) {
+            UNROLL for (int i = 0; i < L; i++)
+            {
                 r[i] = (V){ 0 };
                 if (j + i < nj) {
-                    r[i] = load_some(src + (j + i) * wj + f, left == L || (wj > 0 && (j + i) * wj + f + L <= end), left);
+                    r[i] =
+                        load_some(src + (j + i) * wj + f, left == L || (wj > 0 && (j + i) * wj + f + L <= end), left);
                 }
             }
             transpose(r);
-            UNROLL for (int t = 0; t < L; t++) {
+            UNROLL for (int t = 0; t < L; t++)
+            {
                 if (t < left && row[t] >= 0) {
                     store(dst + row[t] + j, r[t]);
                 }

@@ -1,4 +1,4 @@
-/* conv_real.h - all of the computing code for one type T, in the order in which it builds up. Included once a source. */
+/* conv_real.h - all of the computing code for one type T, in the order in which it builds up. */
 #include "kernel/conv/conv_simd.h"
 #include "kernel/conv/conv_span.h"
 #include "kernel/conv/conv_tile.h"

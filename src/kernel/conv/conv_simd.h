@@ -56,7 +56,8 @@ WFI_INLINE V splat(T x)
     return sizeof(T) == 4 ? (V)_mm256_set1_ps((float)x) : (V)_mm256_set1_pd((double)x);
 #else
     V v;
-    UNROLL for (int i = 0; i < L; i++) {
+    UNROLL for (int i = 0; i < L; i++)
+    {
         v[i] = x;
     }
     return v;

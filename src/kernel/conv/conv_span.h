@@ -68,17 +68,20 @@ WFI_INLINE void copy_as(T *dst, int64_t dp, const void *src, int64_t sp, int64_t
 
 #if T_IS_FLOAT
 /* The same for f32 with the pixels side by side (NCHW): tiles of L x L turned in registers. */
-static __attribute__((noinline, unused)) void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n, int64_t c)
+static __attribute__((noinline, unused)) void copy_planar(T *dst, int64_t dp, const T *src, int64_t sc, int64_t n,
+                                                          int64_t c)
 {
     int64_t cl = c / L * L, nl = n / L * L;
     for (int64_t j = 0; j < cl; j += L) {
         for (int64_t i = 0; i < nl; i += L) {
             V r[L];
-            UNROLL for (int k = 0; k < L; k++) {
+            UNROLL for (int k = 0; k < L; k++)
+            {
                 r[k] = load(src + (j + k) * sc + i);
             }
             transpose(r);
-            UNROLL for (int k = 0; k < L; k++) {
+            UNROLL for (int k = 0; k < L; k++)
+            {
                 store(dst + (i + k) * dp + j, r[k]);
             }
         }
@@ -88,7 +91,8 @@ static __attribute__((noinline, unused)) void copy_planar(T *dst, int64_t dp, co
 }
 #endif
 
-static inline void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, int64_t sc, int64_t n, int64_t c, wf_dtype t)
+static inline void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, int64_t sc, int64_t n, int64_t c,
+                               wf_dtype t)
 {
     if (is_native(t)) {
         if ((sc == 1 || c == 1) && sp == c && dp == c) {
@@ -112,7 +116,8 @@ static inline void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, 
 }
 
 /* One row with its zero borders: pw pixels of dp >= c values, of which the first is pixel -pl of the w in src. */
-static inline void fill_row(T *dst, int64_t pw, int64_t dp, const void *src, const conv_plane *x, int64_t w, int64_t c, int64_t pl)
+static inline void fill_row(T *dst, int64_t pw, int64_t dp, const void *src, const conv_plane *x, int64_t w, int64_t c,
+                            int64_t pl)
 {
     int64_t lo = pl < 0 ? 0 : pl < pw ? pl : pw;
     int64_t hi = pl + w < lo ? lo : pl + w < pw ? pl + w : pw;
@@ -146,17 +151,20 @@ WFI_INLINE void put_as(void *dst, int64_t dp, int64_t dc, const T *src, int64_t 
 
 #if T_IS_FLOAT
 /* f32 into planes (NCHW): the reverse of copy_planar. */
-static __attribute__((noinline, unused)) void put_planar(T *dst, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c)
+static __attribute__((noinline, unused)) void put_planar(T *dst, int64_t dc, const T *src, int64_t sp, int64_t n,
+                                                         int64_t c)
 {
     int64_t cl = c / L * L, nl = n / L * L;
     for (int64_t j = 0; j < cl; j += L) {
         for (int64_t i = 0; i < nl; i += L) {
             V r[L];
-            UNROLL for (int k = 0; k < L; k++) {
+            UNROLL for (int k = 0; k < L; k++)
+            {
                 r[k] = load(src + (i + k) * sp + j);
             }
             transpose(r);
-            UNROLL for (int k = 0; k < L; k++) {
+            UNROLL for (int k = 0; k < L; k++)
+            {
                 store(dst + (j + k) * dc + i, r[k]);
             }
         }
@@ -167,7 +175,8 @@ static __attribute__((noinline, unused)) void put_planar(T *dst, int64_t dc, con
 #endif
 
 /* dst[i * dp + j * dc] = src[i * sp + j], i < n pixels, j < c channels, rounded to t */
-static inline void put_pixels(void *dst, int64_t dp, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c, wf_dtype t)
+static inline void put_pixels(void *dst, int64_t dp, int64_t dc, const T *src, int64_t sp, int64_t n, int64_t c,
+                              wf_dtype t)
 {
     if (is_native(t)) {
 #if T_IS_FLOAT

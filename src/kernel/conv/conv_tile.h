@@ -1,7 +1,8 @@
 /* conv_tile.h - the register tiles: mr rows by nv vectors, one fma chain per element.
  *
- * Row i, step p of segment s reads a[seg[s] + i * ai + p * ap]; the right operand runs on through all segments, bp
- * apart. FLAT tiles have segments of one step, for windows too short for two loops. */
+ * The forward tiles have pixels as rows and take (kernel row, kernel column, channel) as steps; those of the weight
+ * gradient have (kernel column, channel) as rows and take pixels as steps. Flat tiles have segments of one step, for
+ * windows too short for two loops. */
 
 /* Row i of a tile from two pointers and three strides (bytes): what x86 can address without a register a row. Opaque
  * to the compiler, which would make that register of each. */
@@ -26,7 +27,8 @@ WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const row_
     if (nv > 1) {
         PIN(b1);
     }
-    UNROLL for (int i = 0; i < mr; i++) {
+    UNROLL for (int i = 0; i < mr; i++)
+    {
         V y = splat(unit ? ((const T *)(const void *)x->x0)[i] : row_value(x, i));
         PIN(y);
         r[i][0] = fma_(y, b0, r[i][0]);
@@ -34,8 +36,10 @@ WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const row_
             r[i][1] = fma_(y, b1, r[i][1]);
         }
     }
-    UNROLL for (int i = 0; i < mr; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mr; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             PIN(r[i][j]);
         }
     }
@@ -49,18 +53,23 @@ typedef struct ahead {
     unsigned turn;
 } ahead;
 
+/* Row i, step p of segment s reads a[seg[s] + i * ai + p * ap], p < len (>= 1; flat: 1); the right operand runs on
+ * through all segments, bp apart. add: the result is added to c. One of ai and ap is 1. */
 WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, const T *a, ptrdiff_t ai, ptrdiff_t ap,
                      const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, T *c, ptrdiff_t ldc,
                      const int fetch, ahead *next)
 {
     V r[MR_MAX][2];
-    row_base x = { NULL, NULL, ai * (ptrdiff_t)sizeof(T), 3 * ai * (ptrdiff_t)sizeof(T), 5 * ai * (ptrdiff_t)sizeof(T) };
+    row_base x = { NULL, NULL, ai * (ptrdiff_t)sizeof(T), 3 * ai * (ptrdiff_t)sizeof(T),
+                   5 * ai * (ptrdiff_t)sizeof(T) };
     const ptrdiff_t ab = ap * (ptrdiff_t)sizeof(T);
     OPAQUE(x.s1);
     OPAQUE(x.s3);
     OPAQUE(x.s5);
-    UNROLL for (int i = 0; i < mr; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mr; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             r[i][j] = (V){ 0 };
         }
     }
@@ -71,7 +80,8 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
         const T *end = b + len * bp;
         const char *soon = fetch ? next->p[next->turn] : NULL;
         const ptrdiff_t soon_step = fetch ? next->step[next->turn] : 0;
-        KLOOP do {
+        KLOOP for (;;)
+        {
             if (fetch) {
                 __builtin_prefetch(soon);
                 soon += soon_step;
@@ -81,14 +91,19 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
             x.x0 += ab;
             x.x7 += ab;
             b += bp;
-        } while (!flat && b != end);
+            if (flat || b == end) {
+                break;
+            }
+        }
         if (fetch) {
             next->p[next->turn] = soon;
             next->turn ^= 1;
         }
     }
-    UNROLL for (int i = 0; i < mr; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mr; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             T *p = c + i * ldc + j * L;
             store(p, add ? load(p) + r[i][j] : r[i][j]);
         }
@@ -106,22 +121,23 @@ typedef void wgt_fn(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg
     static void fwd_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
                                 T *c, ptrdiff_t ldc, ahead *next)                                                      \
     {                                                                                                                  \
-        tile(mr, nv, 0, 0, a, ai, 1, seg, nseg, len, b, nv * L, c, ldc, 1, next);                                      \
+        tile(mr, nv, 0, 0, a, ai, 1, seg, nseg, len, b, (nv)*L, c, ldc, 1, next);                                      \
     }                                                                                                                  \
     static void flat_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len,            \
                                  const T *b, T *c, ptrdiff_t ldc, ahead *next)                                         \
     {                                                                                                                  \
         (void)len, (void)next;                                                                                         \
-        tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, nv * L, c, ldc, 0, NULL);                                           \
+        tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, (nv)*L, c, ldc, 0, NULL);                                        \
     }                                                                                                                  \
     static void wgt_##mr##_##nv(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
                                 ptrdiff_t bp, T *c, ptrdiff_t ldc, ahead *next)                                        \
     {                                                                                                                  \
-        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc, 1, next);                                             \
+        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc, 1, next);                                          \
     }
 
 #if WFI_LANES == 16
-#define ROWS1(X, s) X(1, s) X(2, s) X(3, s) X(4, s) X(5, s) X(6, s) X(7, s) X(8, s) X(9, s) X(10, s) X(11, s) X(12, s) X(13, s) X(14, s)
+#define ROWS1(X, s)                                                                                                    \
+    X(1, s) X(2, s) X(3, s) X(4, s) X(5, s) X(6, s) X(7, s) X(8, s) X(9, s) X(10, s) X(11, s) X(12, s) X(13, s) X(14, s)
 #define ROWS2(X, s) ROWS1(X, s)
 #elif WFI_LANES == 8
 #define ROWS1(X, s) X(1, s) X(2, s) X(3, s) X(4, s) X(5, s) X(6, s) X(7, s) X(8, s) X(9, s) X(10, s) X(11, s) X(12, s)

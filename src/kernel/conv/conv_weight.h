@@ -6,8 +6,8 @@ typedef struct wgt_job {
     geo g; /* of the convolution whose output is dy: only the reading side is used */
     const void *x, *dy;
     void *dw;
-    T *acc;         /* all groups */
-    T *part;        /* ... of each block of a wave, or unused */
+    T *acc;  /* all groups */
+    T *part; /* ... of each block of a wave, or unused */
     char *buffers;
     size_t buffer_bytes, pack;
     int64_t nu;     /* parts into which the units are cut, ... */
@@ -36,8 +36,8 @@ WFI_INLINE int64_t depth_width(const conv_core *c)
 
 WFI_INLINE int64_t acc_size(const conv_core *c)
 {
-    return c->kh * c->kw * c->ci * (c->groups > 1 && c->ci == 1 && c->co == 1 ? ceil_div(c->groups, L) * L
-                                                                              : c->groups * padded(c->co));
+    return c->kh * c->kw * c->ci *
+           (c->groups > 1 && c->ci == 1 && c->co == 1 ? ceil_div(c->groups, L) * L : c->groups * padded(c->co));
 }
 
 static void wgt_geometry(const conv_core *core, geo *g)
@@ -68,8 +68,7 @@ static bool wroom(const conv_core *core, conv_wroom *r)
         !wfi_ck_mul(acc, (size_t)(g.depth ? 1 : g.c.groups) * sizeof(T), &acc) || !wfi_ck_align(acc, 64, &acc) ||
         !wfi_ck_mul((size_t)g.rows, g.direct ? 0 : (size_t)g.line, &rows) || !wfi_ck_mul(rows, sizeof(T), &rows) ||
         !wfi_ck_align(rows, 64, &rows) || !wfi_ck_mul((size_t)(g.rb * g.c.ow), sizeof(T), &pack) ||
-        !wfi_ck_mul(pack, (size_t)(g.depth ? g.chan : NR), &pack) ||
-        !wfi_ck_align(pack, 64, &pack)) {
+        !wfi_ck_mul(pack, (size_t)(g.depth ? g.chan : NR), &pack) || !wfi_ck_align(pack, 64, &pack)) {
         return false;
     }
     if (g.c.threads > 1 && !g.depth &&
@@ -245,11 +244,13 @@ static void unpack_dense(const T *src, int64_t nr, int64_t nj, int64_t ci, int64
         }
         for (int64_t j = 0; j < nj; j += L) {
             V r[L];
-            UNROLL for (int t = 0; t < L; t++) {
+            UNROLL for (int t = 0; t < L; t++)
+            {
                 r[t] = t < left ? load(src + row[t] + j) : (V){ 0 };
             }
             transpose(r);
-            UNROLL for (int i = 0; i < L; i++) {
+            UNROLL for (int i = 0; i < L; i++)
+            {
                 if (left == L && j + i < nj) {
                     store(dst + (j + i) * dj + f, r[i]);
                 } else if (j + i < nj) {
@@ -294,24 +295,30 @@ WFI_INLINE void depth_weight_tile(const int mt, const int nv, const T *a, int64_
                                   const T *b, int64_t bp, int64_t rows, int64_t cols, T *acc, int64_t wl)
 {
     V r[DEPTH_ROWS][2];
-    UNROLL for (int i = 0; i < mt; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mt; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             r[i][j] = (V){ 0 };
         }
     }
     for (int64_t y = 0; y < rows; y++) {
         const T *x = a + y * line;
         for (int64_t p = 0; p < cols; p++, x += ap, b += bp) {
-            UNROLL for (int j = 0; j < nv; j++) {
+            UNROLL for (int j = 0; j < nv; j++)
+            {
                 V d = load(b + j * L);
-                UNROLL for (int i = 0; i < mt; i++) {
+                UNROLL for (int i = 0; i < mt; i++)
+                {
                     r[i][j] = fma_(load(x + i * step + j * L), d, r[i][j]);
                 }
             }
         }
     }
-    UNROLL for (int i = 0; i < mt; i++) {
-        UNROLL for (int j = 0; j < nv; j++) {
+    UNROLL for (int i = 0; i < mt; i++)
+    {
+        UNROLL for (int j = 0; j < nv; j++)
+        {
             T *p = acc + i * wl + j * L;
             store(p, load(p) + r[i][j]);
         }
@@ -326,12 +333,13 @@ typedef void depth_weight_fn(const T *a, int64_t step, int64_t ap, int64_t line,
     {                                                                                                                  \
         depth_weight_tile(mt, nv, a, step, ap, line, b, bp, rows, cols, acc, wl);                                      \
     }
-DEPTH_WEIGHT(1, 1) DEPTH_WEIGHT(2, 1) DEPTH_WEIGHT(3, 1) DEPTH_WEIGHT(4, 1)
-DEPTH_WEIGHT(1, 2) DEPTH_WEIGHT(2, 2) DEPTH_WEIGHT(3, 2) DEPTH_WEIGHT(4, 2)
-static depth_weight_fn *const depth_weight_tiles[2][DEPTH_ROWS] = {
-    { depth_weight_1_1, depth_weight_2_1, depth_weight_3_1, depth_weight_4_1 },
-    { depth_weight_1_2, depth_weight_2_2, depth_weight_3_2, depth_weight_4_2 },
-};
+DEPTH_WEIGHT(1, 1)
+DEPTH_WEIGHT(2, 1)
+DEPTH_WEIGHT(3, 1) DEPTH_WEIGHT(4, 1) DEPTH_WEIGHT(1, 2) DEPTH_WEIGHT(2, 2) DEPTH_WEIGHT(3, 2)
+    DEPTH_WEIGHT(4, 2) static depth_weight_fn *const depth_weight_tiles[2][DEPTH_ROWS] = {
+        { depth_weight_1_1, depth_weight_2_1, depth_weight_3_1, depth_weight_4_1 },
+        { depth_weight_1_2, depth_weight_2_2, depth_weight_3_2, depth_weight_4_2 },
+    };
 
 /* One block of width (<= chan) channels: rows of x, dy with pixels bp apart. acc: element [0, 0, first channel]. */
 static void depth_weight_block(const geo *g, const T *rows, int64_t first, const T *dy, int64_t bp, int64_t oy0,

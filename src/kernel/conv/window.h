@@ -1,7 +1,8 @@
 /* window.h - how many windows fit: the output size of convolutions and pooling, with checked arithmetic.
  *
  *     int64_t oh;
- *     const char *why = wfi_window_out(&(wfi_window){ .in = 56, .kernel = 3, .stride = 1, .lo = 1, .hi = 1, .dilation = 1 }, &oh);
+ *     const char *why = wfi_window_out(&(wfi_window){ .in = 56, .kernel = 3, .stride = 1, .lo = 1, .hi = 1, .dilation =
+ * 1 }, &oh);
  */
 #ifndef WFI_KERNEL_CONV_WINDOW_H
 #define WFI_KERNEL_CONV_WINDOW_H

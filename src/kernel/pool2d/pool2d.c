@@ -57,7 +57,10 @@ static const char *sizes(const wfi_pool2d_attrs *at, const wfi_view *x, pool2d_c
     if (x->dim[1] > EXTENT_MAX) {
         return "channels exceed 2^31";
     }
-    *c = (pool2d_core){ .h = window_h(at, x->dim[2]), .w = window_w(at, x->dim[3]), .n = x->dim[0], .c = x->dim[1],
+    *c = (pool2d_core){ .h = window_h(at, x->dim[2]),
+                        .w = window_w(at, x->dim[3]),
+                        .n = x->dim[0],
+                        .c = x->dim[1],
                         .count_pad = at->count_pad };
     why = axis(&c->h, &c->oh);
     return why != NULL ? why : axis(&c->w, &c->ow);
@@ -200,8 +203,7 @@ static const char *max_backward_prepare(const wfi_pool2d_attrs *at, const wfi_vi
 {
     pool2d_core c;
     const char *why = backward_core(at, x, dy, dx, threads, &c);
-    return why != NULL ? why
-                       : finish(&c, real_of(dx->dtype)->plan_backward(&c), params, params_bytes, scratch_bytes);
+    return why != NULL ? why : finish(&c, real_of(dx->dtype)->plan_backward(&c), params, params_bytes, scratch_bytes);
 }
 
 static const char *avg_backward_layout(const wfi_pool2d_attrs *at, const wfi_view *dy, const wfi_view *b, wfi_view *dx)
@@ -222,8 +224,7 @@ static const char *avg_backward_prepare(const wfi_pool2d_attrs *at, const wfi_vi
     pool2d_core c;
     const char *why = backward_core(at, NULL, dy, dx, threads, &c);
     (void)b;
-    return why != NULL ? why
-                       : finish(&c, real_of(dx->dtype)->plan_backward(&c), params, params_bytes, scratch_bytes);
+    return why != NULL ? why : finish(&c, real_of(dx->dtype)->plan_backward(&c), params, params_bytes, scratch_bytes);
 }
 
 static void backward_run(const void *params, void *const *args, const wfi_run *run)

@@ -224,7 +224,8 @@ static void forward_chunk(void *arg, int64_t chunk, int worker)
     const pool_job *job = arg;
     const pool2d_core *c = job->c;
     int64_t ncb = (c->c + c->cb - 1) / c->cb, nrb = (c->oh + c->rb - 1) / c->rb;
-    int64_t c0 = chunk % ncb * c->cb, nc = smaller(c->c - c0, c->cb), oy = chunk / ncb % nrb * c->rb, n = chunk / ncb / nrb;
+    int64_t c0 = chunk % ncb * c->cb, nc = smaller(c->c - c0, c->cb), oy = chunk / ncb % nrb * c->rb,
+            n = chunk / ncb / nrb;
     T *buf = (T *)(void *)(job->scratch + (size_t)worker * c->worker_bytes);
     T *row = (T *)(void *)((char *)buf + c->y_place);
     const void *x = at(job->args[1], n * c->x.s[0] + c0 * c->x.s[1], c->x.dtype);
@@ -242,7 +243,8 @@ static void forward_chunk(void *arg, int64_t chunk, int worker)
                         c->w.in, nc, c->x.dtype);
         }
         void *y = at_mut(job->args[0], n * c->y.s[0] + c0 * c->y.s[1] + oy * c->y.s[2], c->y.dtype);
-        const T *rows = xin ? (const T *)x + (sy + ky * c->h.dilation) * xr : buf + (sy + ky * c->h.dilation - first) * xr;
+        const T *rows =
+            xin ? (const T *)x + (sy + ky * c->h.dilation) * xr : buf + (sy + ky * c->h.dilation - first) * xr;
         each_pixel(c, &v, oy, rows, yin ? c->y.s[3] : c->cb, yin ? y : row, NULL, nc, false, forward_pixel);
         if (!yin) {
             put_pixels(y, c->y.s[3], c->y.s[1], row, c->cb, c->ow, nc, c->y.dtype);
@@ -285,8 +287,9 @@ static void backward_chunk(void *arg, int64_t chunk, int worker)
     }
     for (int64_t oy = 0; oy < c->oh; oy++) {
         int64_t ky, kye, sy = oy * c->h.stride - c->h.lo;
-        win v = { .row = c->h.dilation * xr, .col = c->w.dilation * xc, .drow = c->h.dilation * dr,
-                  .dcol = c->w.dilation * dc };
+        win v = {
+            .row = c->h.dilation * xr, .col = c->w.dilation * xc, .drow = c->h.dilation * dr, .dcol = c->w.dilation * dc
+        };
         wfi_window_taps(&c->h, sy, &ky, &kye);
         int64_t first = sy + ky * c->h.dilation;
         for (int64_t k = ky; c->max && !xin && k < kye; k++) { /* tap row k goes to buffer row k */
