@@ -327,16 +327,14 @@ static bool in_history(wf_ctx *c, wf_tensor *t, const char *what, const char *si
 
 static bool check_loss(wf_ctx *c, wf_tensor *loss, const char *site)
 {
-    if (!in_history(c, loss, "the loss", site))
-        return false;
-    uint32_t type = wfi_tensor_type(loss);
+    uint32_t type = wfi_stale(c, loss) ? 0 : wfi_tensor_type(loss);
     char text[96];
-    if (wfi_type_at(&c->ids, type)->elements != 1 || !is_float(c, type)) {
+    if (type && (wfi_type_at(&c->ids, type)->elements != 1 || !is_float(c, type))) {
         wfi_error_set(c, WF_ERR_SHAPE, "wf_grad", site, "the loss is %s: one element of a float type was expected",
                       wfi_type_text(&c->ids, type, text, sizeof text));
         return false;
     }
-    return true;
+    return in_history(c, loss, "the loss", site);
 }
 
 wf_status wf_grad_(wf_tensor *loss, int32_t n, wf_tensor *const *wrt, wf_tensor **out, const char *site)
