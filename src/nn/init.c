@@ -3,7 +3,7 @@
 #include <math.h>
 #include "base/dtype.h"
 #include "base/hash.h"
-#include "data/order.h"
+#include "kernel/copy/copy.h"
 #include "nn/model.h"
 
 #define SALT_INIT 0x696e6974u /* "init": this use of Philox shares no counter with others */
@@ -11,8 +11,10 @@
 /* Two even draws from (0, 1), of 53 bits. */
 static void draw(uint64_t key, int64_t i, double u[2])
 {
-    uint32_t counter[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), 0, SALT_INIT }, w[4];
-    wfi_order_philox(key, counter, w);
+    const uint32_t counter[4] = { (uint32_t)i, (uint32_t)((uint64_t)i >> 32), 0, SALT_INIT };
+    const uint32_t k2[2] = { (uint32_t)key, (uint32_t)(key >> 32) };
+    uint32_t w[4];
+    wfi_copy_portable.philox(counter, k2, w);
     for (int k = 0; k < 2; k++) {
         uint64_t bits = ((uint64_t)w[2 * k] << 32 | w[2 * k + 1]) >> 11;
         u[k] = ((double)bits + 0.5) * 0x1p-53;

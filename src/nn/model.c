@@ -448,6 +448,15 @@ int64_t wf_model_elements(const wf_model *m)
     return sum;
 }
 
+bool wfi_model_quiet(const wf_model *m, const char *call)
+{
+    wf_ctx *c = m->root->ctx;
+    if (c->status == WF_OK && c->in_step)
+        wfi_error_set(c, WF_ERR_STATE, call, c->frame[c->step_depth].site,
+                      "a step is open, whose assignments are pending: end it first");
+    return c->status == WF_OK;
+}
+
 /* ---- shapes only ---- */
 
 static bool inputs(wf_ctx *c, int32_t nin, const wf_dtype *dtypes, const wf_dims *dims, wf_tensor **in)

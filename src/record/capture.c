@@ -7,7 +7,6 @@
 #include "record/capture.h"
 #include <string.h>
 #include "base/dtype.h"
-#include "nn/optim.h"
 #include "record/emit.h"
 
 enum { OUT_MAX = 4096 };

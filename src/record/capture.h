@@ -25,4 +25,8 @@ void wfi_capture_end(wf_ctx *c, wfi_aside *a);
 /* A leaf without contents. */
 wf_tensor *wfi_capture_input(wf_ctx *c, uint32_t type, const char *site);
 
+/* The OPTIM composite rec[at] of a captured function is called again: its numbers, as they are now. nn/optimiser.c */
+enum { WFI_OPTIM_NUMBERS = 8 };
+void wfi_optim_again(wf_ctx *c, const wfi_rec *rec, uint32_t at, double number[WFI_OPTIM_NUMBERS]);
+
 #endif

@@ -4,15 +4,6 @@
 #include "io/safetensors.h"
 #include "nn/model.h"
 
-bool wfi_model_quiet(const wf_model *m, const char *call)
-{
-    wf_ctx *c = m->root->ctx;
-    if (c->status == WF_OK && c->in_step)
-        wfi_error_set(c, WF_ERR_STATE, call, c->frame[c->step_depth].site,
-                      "a step is open, whose assignments are pending: end it first");
-    return c->status == WF_OK;
-}
-
 static wf_status from_problem(wf_ctx *c, const char *call, const wfi_problem *p)
 {
     wfi_error_set(c, p->status, call, NULL, "%s", p->text);
