@@ -138,7 +138,6 @@ static void plain_strides(wfi_gemm *g)
 }
 
 #define L1_BYTES    (24 * 1024)
-#define SMALL_BYTES (256 * 1024)
 #define KEEP_BYTES  ((int64_t)32 << 20)
 static int choose_tier(const wfi_gemm *g, int64_t m, int64_t n)
 {
@@ -153,14 +152,18 @@ static int choose_tier(const wfi_gemm *g, int64_t m, int64_t n)
         if (g->b_k == 1)
             return WFI_GEMM_COLS;
     }
-    if (!in_place)
-        return WFI_GEMM_PACKED;
-    if (g->b_n == 1 && (b_bytes <= L1_BYTES || m <= 2 * t->mr || a_bytes + b_bytes <= SMALL_BYTES))
+    if (in_place && g->b_n == 1 &&
+        (b_bytes <= L1_BYTES || m <= 2 * t->mr ||
+         a_bytes + b_bytes <= (g->a_k == 1 ? WFI_GEMM_SMALL_BYTES : WFI_GEMM_SMALL_BYTES / 4)))
         return WFI_GEMM_SMALL;
+#ifdef __AVX512F__ /* L2 feeds the tiles: along the rows of c, with few blocks of k */
+    return in_place && g->a_k == 1 ? WFI_GEMM_PLACE : WFI_GEMM_ACROSS;
+#else
     /* rows of a that lie a large power of two apart share sets of L1 */
-    if (g->a_k == 1 && n * t->bytes <= 2048 && m <= 1024 && g->a_m * t->bytes % 4096)
+    if (in_place && g->a_k == 1 && n * t->bytes <= 2048 && m <= 1024 && g->a_m * t->bytes % 4096)
         return WFI_GEMM_PLACE;
     return WFI_GEMM_PACKED;
+#endif
 }
 
 /* Blocks and scratch for parts of at most m x n. */
@@ -171,16 +174,20 @@ static void choose_blocks(wfi_gemm *g, int64_t m, int64_t n)
     g->tier = choose_tier(g, m, n);
     switch (g->tier) {
     case WFI_GEMM_SMALL:
-        g->ahead = g->k * n * t->bytes > L1_BYTES ? 16 : 0;
+        g->ahead = g->k * n * t->bytes > L1_BYTES ? 8 : 0;
         break;
     case WFI_GEMM_ROWS:
         pa = g->plain ? 0 : WFI_GEMM_COLUMNS;
         break;
     case WFI_GEMM_PLACE:
+    case WFI_GEMM_ACROSS:
         g->kb = block(g->k, WFI_GEMM_KC2, 8);
-        g->nb = block(n, WFI_GEMM_NC2_BYTES / t->bytes, t->nr);
+        g->nb = block(n, max64(WFI_GEMM_BLOCK_BYTES / (g->kb * t->bytes) / t->nr, 1) * t->nr, t->nr);
+        g->sb = block(m, WFI_GEMM_SB2, t->mr);
+        g->ns = min64(n, WFI_GEMM_NS_BYTES / t->bytes / g->nb * g->nb);
+        pa = g->tier == WFI_GEMM_ACROSS ? g->kb * g->sb + 4 * t->lanes : 0;
         pb = g->kb * (g->nb + t->nr);
-        cs = g->k > g->kb ? m * (g->nb + t->nr) : 0;
+        cs = g->k > g->kb ? (g->sb + t->mr) * (ceil_div(g->ns, g->nb) * (g->nb + t->nr)) : 0;
         break;
     case WFI_GEMM_PACKED:
         g->kb = block(g->k, WFI_GEMM_KC, 8);

@@ -2,7 +2,7 @@
 #include "kernel/gemm/gemm_part.h"
 #include "kernel/gemm/gemm_vec.h"
 
-#define WRAP(a, b, c) ((a) * (b) + (c))
+#define WRAP(c, a, b) ((c) += (a) * (b))
 #define T    uint32_t
 #define V    wfi_vu4
 #define LANE 4

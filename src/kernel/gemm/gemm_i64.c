@@ -2,7 +2,7 @@
 #include "kernel/gemm/gemm_part.h"
 #include "kernel/gemm/gemm_vec.h"
 
-#define WRAP(a, b, c) ((a) * (b) + (c))
+#define WRAP(c, a, b) ((c) += (a) * (b))
 #define T    uint64_t
 #define V    wfi_vu8
 #define LANE 8

@@ -60,13 +60,19 @@ WFI_INLINE void pack_across(int groups, int64_t step, const E *src, int64_t ld_,
         }
     }
 }
+#define PACK_AHEAD 8 /* rows: they are far apart, so that the hardware does not read ahead */
 /* dst[p*step + q] = src[p*ld + q], q < lines <= VL * groups. `room` elements of a row may be read. */
 WFI_INLINE void pack_along(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t room, int64_t k,
                            T *dst)
 {
     if (room >= groups * VL) {
-        for (int64_t p = 0; p < k; p++)
-            WFI_UNROLL for (int g = 0; g < groups; g++) st(dst + p * step + g * VL, LDE(src + p * ld_ + g * VL));
+        for (int64_t p = 0; p < k; p++) {
+            WFI_UNROLL for (int g = 0; g < groups; g++)
+            {
+                __builtin_prefetch(src + (p + PACK_AHEAD) * ld_ + g * VL);
+                st(dst + p * step + g * VL, LDE(src + p * ld_ + g * VL));
+            }
+        }
         return;
     }
     for (int64_t p = 0; p < k; p++)
@@ -184,77 +190,138 @@ WFI_INLINE void tile_run(const wfi_gemm *g, wfi_tile *t, wfi_tile_fn *fn, int64_
         put(g, spare, NR, rows, cols, c);
 }
 
+/* The next block of an operand, as it lies: a few lines of it are read ahead with each tile, so that packing need not
+ * wait for memory. */
+typedef struct ahead {
+    const char *line;
+    int64_t stride, bytes, at, left, per;
+} ahead;
+
+/* `lines` lines of `length` elements; strides in elements. Neither contiguous: not read ahead. */
+static ahead ahead_of(const char *from, int64_t rows, int64_t step, int64_t length, int64_t inner, int64_t tiles)
+{
+    if (step != 1 && inner != 1)
+        return (ahead){ .left = 0 };
+    if (inner != 1) {
+        int64_t t = rows;
+        rows = length, length = t, step = inner;
+    }
+    ahead s = { .line = from, .stride = step * (int64_t)sizeof(E), .bytes = length * (int64_t)sizeof(E), .left = rows };
+    s.per = rows * (s.bytes / 64 + 1) / tiles + 1;
+    return s;
+}
+static inline void ahead_step(ahead *s, wfi_tile *t)
+{
+    t->pf2 = s->line + s->at, t->npf2 = s->left > 0 ? s->per : 0;
+    s->at += 64 * s->per;
+    if (s->at >= s->bytes)
+        s->at = 0, s->line += s->stride, s->left--;
+}
+
 #if IN_PLACE
 /* Nothing packed. b_n == 1; b is small, or m so small that each row of b is read once or twice. */
 static void small(const wfi_gemm *g, const wfi_gemm_part *p)
 {
     _Alignas(64) T spare[MR * NR];
     wfi_tile t = { .k = g->k, .ai = g->a_m, .ap = g->a_k, .bs = g->b_k, .ahead = g->ahead };
+    wfi_tile_fn *const *full = g->a_k == 1 && !g->ahead ? TILE_TABLE.along : TILE_TABLE.any[0][NV - 1];
     for (int64_t j = 0, cols; j < p->n; j += cols) {
         cols = tile_cols(p->n, j);
         for (int64_t i = 0, rows; i < p->m; i += rows) {
             rows = tile_rows(p->m, i);
             t.a = p->a + i * g->a_m * LANE;
-            t.b = p->b + j * LANE;
-            tile_run(g, &t, pick(rows, cols), rows, cols, NULL, true, true,
+            t.b = t.next_b = p->b + j * LANE;
+            tile_run(g, &t, cols == NR ? full[rows - 1] : pick(rows, cols), rows, cols, NULL, true, true,
                      p->c + (i * g->c_m + j * g->c_n) * LANE, spare);
         }
     }
 }
 
-/* a where it lies: its rows stay in L1 while the panels of a packed block of b (kb x nb) come from L2.
- * Loops: block of n > block of k > tile of m > panel of n. */
-static void place(const wfi_gemm *g, const wfi_gemm_part *p)
-{
-    _Alignas(64) T spare[MR * NR];
-    T *pb = (T *)(void *)(p->scratch + g->pb_at), *cs = (T *)(void *)(p->scratch + g->cs_at);
-    wfi_tile_fn *const *full = g->a_k == 1 ? TILE_TABLE.along : TILE_TABLE.any[0][NV - 1];
-    const int64_t m = p->m, n = p->n, k = g->k;
-    for (int64_t jc = 0; jc < n; jc += g->nb)
-        for (int64_t pc = 0; pc < k; pc += g->kb) {
-            int64_t nc = least(n - jc, g->nb), kc = least(k - pc, g->kb), wide = (nc + NR - 1) / NR * NR;
-            T *bp = pb;
-            for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc) {
-                cols = tile_cols(nc, j);
-                pack_b(g, (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n, cols, n - jc - j, kc, bp);
-            }
-            wfi_tile t = { .k = kc, .ai = g->a_m, .ap = g->a_k, .bs = NR };
-            for (int64_t i = 0, rows; i < m; i += rows) {
-                rows = tile_rows(m, i);
-                t.a = p->a + (i * g->a_m + pc * g->a_k) * LANE;
-                T *wait = cs + i * wide;
-                bp = pb;
-                for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, wait += rows * NR) {
-                    cols = tile_cols(nc, j);
-                    t.b = bp;
-                    tile_run(g, &t, cols == NR ? full[rows - 1] : pick(rows, cols), rows, cols, wait, !pc, pc + kc >= k,
-                             p->c + (i * g->c_m + (jc + j) * g->c_n) * LANE, spare);
-                }
-            }
-        }
-}
 #endif
 
-/* The next block of a as it lies: a few lines of it are read ahead with each tile, so that packing need not wait. */
-typedef struct ahead {
+/* The next block of b, as it lies, comes to L2 while this one is used: line by line, and down the rows of each. */
+typedef struct next_block {
     const char *line;
-    int64_t stride, bytes, at, left, per;
-} ahead;
-
-static ahead ahead_of_a(const wfi_gemm *g, const wfi_gemm_part *p, int64_t i, int64_t k, int64_t mc, int64_t kc,
-                        int64_t tiles)
+    int64_t stride, k, at, lines, per;
+} next_block;
+static next_block next_of(const wfi_gemm *g, const E *b, int64_t k, int64_t n, int64_t kc)
 {
-    ahead s = { .left = 0 };
-    if (k >= g->k || i >= p->m || (g->a_m != 1 && g->a_k != 1))
-        return s;
-    mc = least(mc, p->m - i), kc = least(kc, g->k - k);
-    bool along = g->a_k != 1;
-    s.line = p->a + (i * g->a_m + k * g->a_k) * (int64_t)sizeof(E);
-    s.stride = (along ? g->a_k : g->a_m) * (int64_t)sizeof(E);
-    s.bytes = (along ? mc : kc) * (int64_t)sizeof(E);
-    s.left = along ? kc : mc;
-    s.per = s.left * (s.bytes / 64 + 1) / tiles + 1;
-    return s;
+    if (g->b_n != 1 || n <= 0 || k <= 0)
+        return (next_block){ .lines = 0 };
+    return (next_block){ .line = (const char *)b,
+                         .stride = g->b_k * (int64_t)sizeof(E),
+                         .k = least(k, g->kb),
+                         .lines = (least(n, g->nb) * (int64_t)sizeof(E) + 63) / 64,
+                         .per = (kc - 1) / WFI_GEMM_STEPS };
+}
+static inline void next_step(next_block *s, wfi_tile *t)
+{
+    if (s->lines <= 0) {
+        t->next_b = t->b, t->next_bs = 0;
+        return;
+    }
+    t->next_b = s->line + s->at * s->stride, t->next_bs = s->stride;
+    s->at += s->per;
+    if (s->at >= s->k)
+        s->at = 0, s->line += 64, s->lines--;
+}
+
+/* Eight (or six) rows of a stay in L1 while the panels of a packed block of b (kb x nb) come from L2, and c is written
+ * along its rows. Loops: superblock of n > of m > block of k > block of n > tile of m > panel of b. Rows of a are read
+ * where they lie, or are packed for the first block of n and kept for the others. */
+static void across(const wfi_gemm *g, const wfi_gemm_part *p, bool pack)
+{
+    _Alignas(64) T spare[MR * NR];
+    T *pa = (T *)(void *)p->scratch, *pb = (T *)(void *)(p->scratch + g->pb_at);
+    T *cs = (T *)(void *)(p->scratch + g->cs_at);
+    wfi_tile_fn *const *full = pack ? TILE_TABLE.packed : g->a_k == 1 ? TILE_TABLE.along : TILE_TABLE.any[0][NV - 1];
+    const int64_t k = g->k;
+    const E *b = (const E *)(const void *)p->b, *a = (const E *)(const void *)p->a;
+    for (int64_t js = 0; js < p->n; js += g->ns)
+        for (int64_t is = 0; is < p->m; is += g->sb)
+            for (int64_t pc = 0; pc < k || !pc; pc += g->kb) { /* k = 0: once, for the zeros */
+                int64_t n = least(p->n - js, g->ns), m = least(p->m - is, g->sb), kc = least(k - pc, g->kb);
+                for (int64_t jc = 0; jc < n; jc += g->nb) {
+                    int64_t nc = least(n - jc, g->nb);
+                    T *bp = pb, *wait = cs + jc * (g->sb + MR);
+                    for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc) {
+                        cols = tile_cols(nc, j);
+                        pack_b(g, b + pc * g->b_k + (js + jc + j) * g->b_n, cols, p->n - js - jc - j, kc, bp);
+                    }
+                    wfi_tile t = { .k = kc, .ai = g->a_m, .ap = g->a_k, .bs = NR };
+                    bool more = jc + nc < n;
+                    int64_t jn = js + (more ? jc + nc : 0), pn = more ? pc : pc + kc;
+                    next_block next = next_of(g, b + pn * g->b_k + jn * g->b_n, k - pn, js + n - jn, kc);
+                    for (int64_t i = 0, rows; i < m; i += rows) {
+                        rows = tile_rows(m, i);
+                        t.a = a + (is + i) * g->a_m + pc * g->a_k;
+                        if (pack) {
+                            if (!jc)
+                                pack_a(g, t.a, rows, p->m - is - i, kc, pa + i * kc);
+                            t.a = pa + i * kc, t.ai = 1, t.ap = rows;
+                        }
+                        bp = pb;
+                        for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, wait += rows * NR) {
+                            cols = tile_cols(nc, j);
+                            t.b = bp;
+                            next_step(&next, &t);
+                            tile_run(g, &t, cols == NR ? full[rows - 1] : pick(rows, cols), rows, cols, wait, !pc,
+                                     pc + kc >= k,
+                                     p->c + ((is + i) * g->c_m + (js + jc + j) * g->c_n) * out_bytes(g), spare);
+                        }
+                    }
+                }
+            }
+}
+#if IN_PLACE
+static void place(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    across(g, p, false);
+}
+#endif
+static void across_packed(const wfi_gemm *g, const wfi_gemm_part *p)
+{
+    across(g, p, true);
 }
 
 /* Both packed. Loops: block of n > superblock of m > block of k > block of m > panel of b > panel of a: the panel of b
@@ -278,8 +345,11 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                     }
                     bool fresh = g->keep ? !ic : ic == is, more = ic + mb < m && ic + mb < is + sb;
                     int64_t high = (mc + MR - 1) / MR, lines = kc / high + 1;
-                    ahead next = ahead_of_a(g, p, more ? ic + mb : is, more ? pc : pc + kb, mb, kb,
-                                            high * ((nc + NR - 1) / NR));
+                    int64_t in = more ? ic + mb : is, pn = more ? pc : pc + kb;
+                    ahead next = { .left = 0 };
+                    if (pn < k)
+                        next = ahead_of(p->a + (in * g->a_m + pn * g->a_k) * (int64_t)sizeof(E), least(m - in, mb),
+                                        g->a_m, least(k - pn, kb), g->a_k, high * ((nc + NR - 1) / NR));
                     T *bp = pb + (g->keep ? pc * (nb + NR) : 0), *column = cs + (ic - is) * NR;
                     for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, column += sb * NR) {
                         T *ct = column;
@@ -288,7 +358,7 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                         cols = tile_cols(nc, j);
                         if (fresh)
                             pack_b(g, from, cols, n - jc - j, kc, bp);
-                        wfi_tile t = { .k = kc, .ai = 1, .b = bp, .bs = NR };
+                        wfi_tile t = { .k = kc, .ai = 1, .b = bp, .bs = NR, .next_b = (const char *)bp };
                         t.pfs = fresh ? g->b_k * (int64_t)sizeof(E) : NR * LANE;
                         const char *pf = fresh ? (const char *)(from + cols) : (const char *)(bp + NR * kc);
                         bool read = nc - j > cols && (!fresh || g->b_n == 1);
@@ -296,16 +366,13 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                             rows = tile_rows(mc, i);
                             t.a = pa + i * kc, t.ap = rows;
                             t.pf = pf + at * t.pfs, t.npf = read ? least(lines, kc - at) : 0;
-                            t.pf2 = next.line + next.at, t.npf2 = next.left > 0 ? next.per : 0;
+                            ahead_step(&next, &t);
                             t.next = pc ? (const char *)(ct + rows * NR) : NULL;
                             tile_run(g, &t, cols == NR ? TILE_TABLE.packed[rows - 1] : pick(rows, cols), rows, cols, ct,
                                      !pc, pc + kc >= k, p->c + ((ic + i) * g->c_m + (jc + j) * g->c_n) * out_bytes(g),
                                      spare);
                             ct += rows * NR;
                             at += lines;
-                            next.at += 64 * next.per;
-                            if (next.at >= next.bytes)
-                                next.at = 0, next.line += next.stride, next.left--;
                         }
                     }
                 }
@@ -328,8 +395,8 @@ WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int6
             {
                 V w = set1(x[i + 4 * s]);
                 WFI_PIN(w);
-                r[i][0] = FMA(w, y, r[i][0]);
-                r[i][1] = FMA(w, z, r[i][1]);
+                FMA(r[i][0], w, y);
+                FMA(r[i][1], w, z);
             }
         }
         WFI_UNROLL for (int i = 0; i < m; i++) WFI_UNROLL for (int v = 0; v < 2; v++) st(c + i * ldc + j + VL * v,
@@ -339,7 +406,7 @@ WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int6
         for (int i = 0; i < m; i++) {
             V r = first ? (V){ 0 } : LDM(c + i * ldc + j, LANES(n - j));
             for (int s = 0; s < q; s++)
-                r = FMA(set1(x[i + 4 * s]), LDEM(b + s * bs + j, n - j), r);
+                FMA(r, set1(x[i + 4 * s]), LDEM(b + s * bs + j, n - j));
             STM(c + i * ldc + j, LANES(n - j), r);
         }
 }
@@ -402,12 +469,12 @@ WFI_INLINE void cols_all(const wfi_gemm *g, int m, const E *a, const E *b, int64
         TRANSPOSE(v);
         const E *x = a + p * g->a_k;
         if (whole) {
-            WFI_UNROLL for (int q = 0; q < VL; q++) WFI_UNROLL for (int i = 0; i < m; i++) r[i] =
-                FMA(set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q], r[i]);
+            WFI_UNROLL for (int q = 0; q < VL; q++) WFI_UNROLL for (int i = 0; i < m; i++)
+                FMA(r[i], set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q]);
         } else {
             for (int q = 0; q < g->k - p; q++)
                 for (int i = 0; i < m; i++)
-                    r[i] = FMA(set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q], r[i]);
+                    FMA(r[i], set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q]);
         }
     }
     WFI_UNROLL for (int i = 0; i < m; i++) STM(c + i * ldc, LANES(n), r[i]);
@@ -442,6 +509,7 @@ const wfi_gemm_type WFI_K(TYPE) = {
         [WFI_GEMM_SMALL] = small,
         [WFI_GEMM_PLACE] = place,
 #endif
+        [WFI_GEMM_ACROSS] = across_packed,
         [WFI_GEMM_PACKED] = packed,
         [WFI_GEMM_ROWS] = rows,
         [WFI_GEMM_COLS] = cols,

@@ -17,11 +17,13 @@ typedef struct wfi_tile {
     int64_t ldo;
     int64_t n;         /* columns; fewer than the tile's width only where it is masked */
     int64_t ahead;     /* unpacked b: rows of b to read ahead */
-    const char *next;  /* packed: the next waiting chains (NULL: none) */
-    const char *pf;    /* packed: npf lines, pfs bytes apart, of the next panel of b ... */
+    const char *next_b; /* unrolled tiles read ahead: a line, next_bs bytes further in each round, of the next block of b */
+    int64_t next_bs;
+    const char *pf;    /* tier PACKED reads ahead: npf lines, pfs bytes apart, of the next panel of b (NULL: nothing), */
     int64_t pfs, npf;
-    const char *pf2;   /* ... and npf2 adjacent lines of the next block of a, as it lies */
+    const char *pf2;   /* npf2 adjacent lines of the next block of a, as it lies, */
     int64_t npf2;
+    const char *next;  /* and the next waiting chains (NULL: none) */
 } wfi_tile;
 typedef void wfi_tile_fn(const wfi_tile *t);
 
@@ -43,7 +45,7 @@ typedef void wfi_tile_fn(const wfi_tile *t);
 #endif
 typedef struct wfi_gemm_tiles {
     wfi_tile_fn *packed[WFI_GEMM_MR];                /* [rows - 1]: full width; both operands packed */
-    wfi_tile_fn *along[WFI_GEMM_MR];                 /* full width; b packed, a contiguous along k */
+    wfi_tile_fn *along[WFI_GEMM_MR];                 /* full width; a contiguous along k */
     wfi_tile_fn *any[2][WFI_GEMM_NV][WFI_GEMM_MR];   /* [masked][vectors - 1][rows - 1] */
 } wfi_gemm_tiles;
 
@@ -85,16 +87,18 @@ extern const wfi_gemm_type WFI_K(wfi_gemm_f32), WFI_K(wfi_gemm_f64), WFI_K(wfi_g
 #define WFI_GEMM_NC_BYTES (2048)
 #define WFI_GEMM_SB 512
 #endif
-/* Tier PLACE: a block of b (kc2 x nc2) fills half of L2. */
-#ifndef WFI_GEMM_KC2
-#define WFI_GEMM_KC2 384
-#endif
-#ifndef WFI_GEMM_NC2_BYTES
+/* Tiers PLACE and ACROSS: a block of b, at most kc2 deep, fills a good third of L2; chains of sb2 rows and ns bytes of
+ * columns wait. L2 is also what tier SMALL may fill. */
+#define WFI_GEMM_SB2      1024
+#define WFI_GEMM_NS_BYTES 8192
 #if defined __AVX512F__
-#define WFI_GEMM_NC2_BYTES 1536
+#define WFI_GEMM_KC2         1024
+#define WFI_GEMM_BLOCK_BYTES (600 * 1024)
+#define WFI_GEMM_SMALL_BYTES (768 * 1024)
 #else
-#define WFI_GEMM_NC2_BYTES 768
-#endif
+#define WFI_GEMM_KC2         384
+#define WFI_GEMM_BLOCK_BYTES (288 * 1024)
+#define WFI_GEMM_SMALL_BYTES (256 * 1024)
 #endif
 /* Tier ROWS: elements of c that stay in L1 while rows of b go by. */
 #define WFI_GEMM_COLUMNS 4096

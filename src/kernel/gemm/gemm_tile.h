@@ -3,7 +3,7 @@
  *     #define T      float         the accumulator
  *     #define V      wfi_vf4       its vector
  *     #define LANE   4             bytes of T
- *     #define FMA    WFI_FMA_F32   (V a, V b, V c)
+ *     #define FMA    WFI_FMA_F32   (V c, V a, V b): c += a * b
  *     #define TILES  wfi_gemm_tiles_f32
  *
  * Rows and vectors are constants at each use of tile(), so that every loop but the one over k is unrolled and the
@@ -31,30 +31,30 @@ WFI_INLINE void read_ahead(const wfi_tile *t, int mr, int nv)
     }
 }
 
-/* What is known about the strides: nothing; a contiguous along k and b packed; both packed. */
+/* What is known about the strides: nothing; a contiguous along k; both packed. */
 enum { ANY, ALONG, PACKED };
 
 WFI_INLINE V element(const char *const *row, int i, int u, int64_t ai, int mode, int mr)
 {
     return set1(*(const T *)(mode == PACKED ? row[0] + (u * mr + i) * LANE : row[i / 3] + (i % 3) * ai + u * LANE));
 }
-/* One step of k, or the u-th of several. */
-WFI_INLINE void step(V r[MR][NV], const char *const *row, const T *b, int u, int64_t ai, const MASK *m, int mr, int nv,
-                     int masked, int mode)
+/* r += column of a x row of b, x[]; the u-th of several steps. */
+WFI_INLINE void step(V r[MR][NV], const V *x, const char *const *row, int u, int64_t ai, int mr, int nv, int mode)
 {
-    V x[NV];
-    WFI_UNROLL for (int j = 0; j < nv; j++)
-    {
-        x[j] = masked ? LDM(b + VL * j, m[j]) : ld(b + u * NR + VL * j);
-        WFI_PIN(x[j]);
-    }
     WFI_UNROLL for (int i = 0; i < mr; i++)
     {
         V y = element(row, i, u, ai, mode, mr);
         WFI_PIN(y);
-        WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = FMA(y, x[j], r[i][j]);
+        WFI_UNROLL for (int j = 0; j < nv; j++) FMA(r[i][j], y, x[j]);
     }
-    WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) WFI_PIN(r[i][j]);
+}
+WFI_INLINE void row_of_b(V *x, const T *b, int nv, int masked, const MASK *m)
+{
+    WFI_UNROLL for (int j = 0; j < nv; j++)
+    {
+        x[j] = masked ? LDM(b + VL * j, m[j]) : ld(b + VL * j);
+        WFI_PIN(x[j]);
+    }
 }
 
 WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
@@ -66,7 +66,7 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
     const char *row[(MR + 2) / 3]; /* every third row of a: the two after it are one and two strides away */
     const int64_t ai = mode == PACKED ? LANE : t->ai * LANE;
     const int64_t ap = mode == PACKED ? mr * LANE : mode == ALONG ? LANE : t->ap * LANE;
-    const int64_t bs = mode == ANY ? t->bs : NR;
+    const int64_t bs = mode == PACKED ? NR : t->bs;
     const T *f = b + t->ahead * t->bs;
     WFI_UNROLL for (int j = 0; j < nv; j++) m[j] = LANES(t->n - VL * j);
     if (in) {
@@ -75,21 +75,37 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
     } else {
         WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = (V){ 0 };
     }
-    if (mode != ANY)
+    if (mode == PACKED && t->pf)
         read_ahead(t, mr, nv);
     WFI_UNROLL for (int g = 0; g < groups; g++) row[g] = (const char *)t->a + 3 * g * ai;
+    V x[2][NV];
     int64_t p = t->k;
-    if (mode != ANY) {
-        WFI_KLOOP for (; p >= WFI_GEMM_STEPS; p -= WFI_GEMM_STEPS)
+#if WFI_GEMM_STEPS > 1
+    const char *pf = t->next_b;
+    const int64_t pfs = t->next_bs;
+    /* Rows of b are loaded a step before their use: with two hardware threads a core the scheduler sees little more. */
+    if (mode != ANY && p > WFI_GEMM_STEPS) {
+        row_of_b(x[0], b, nv, masked, m);
+        WFI_KLOOP for (; p > WFI_GEMM_STEPS; p -= WFI_GEMM_STEPS)
         {
-            WFI_UNROLL for (int u = 0; u < WFI_GEMM_STEPS; u++) step(r, row, b, u, ai, m, mr, nv, masked, mode);
-            b += bs * WFI_GEMM_STEPS;
+            __builtin_prefetch(pf, 0, 2);
+            pf += pfs;
+            if (mode == PACKED)
+                WFI_UNROLL for (int j = 0; j < mr * WFI_GEMM_STEPS * LANE; j += 64) __builtin_prefetch(row[0] + 512 + j);
+            WFI_UNROLL for (int u = 0; u < WFI_GEMM_STEPS; u++)
+            {
+                b += bs;
+                row_of_b(x[(u + 1) & 1], b, nv, masked, m);
+                step(r, x[u & 1], row, u, ai, mr, nv, mode);
+            }
             WFI_UNROLL for (int g = 0; g < groups; g++) row[g] += ap * WFI_GEMM_STEPS;
         }
     }
+#endif
     WFI_KLOOP for (; p > 0; p--)
     {
-        step(r, row, b, 0, ai, m, mr, nv, masked, mode);
+        row_of_b(x[0], b, nv, masked, m);
+        step(r, x[0], row, 0, ai, mr, nv, mode);
         if (mode == ANY) {
             WFI_UNROLL for (int j = 0; j < nv; j++) __builtin_prefetch(f + VL * j);
             f += bs;

@@ -126,16 +126,23 @@ WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vi8 v)
 }
 #endif
 
-/* -- fma --------------------------------------------------------------------------------------------------------- */
-#if defined __AVX512F__
-#define WFI_FMA_F32(a, b, c) ((wfi_vf4)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define WFI_FMA_F64(a, b, c) ((wfi_vf8)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+/* -- fma: c += a * b ---------------------------------------------------------------------------------------------- */
+/* Told by intrinsics, gcc 12 writes some products over an operand and moves accumulators about for it. */
+#if defined __GNUC__ && !defined __clang__ && defined __AVX512F__
+#define WFI_FMA_F32(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
+#define WFI_FMA_F64(c, a, b) __asm__("vfmadd231pd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
+#elif defined __AVX512F__
+#define WFI_FMA_F32(c, a, b) ((c) = (wfi_vf4)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define WFI_FMA_F64(c, a, b) ((c) = (wfi_vf8)_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#elif defined __GNUC__ && !defined __clang__ && defined __AVX2__
+#define WFI_FMA_F32(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b))
+#define WFI_FMA_F64(c, a, b) __asm__("vfmadd231pd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b))
 #elif defined __AVX2__
-#define WFI_FMA_F32(a, b, c) ((wfi_vf4)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define WFI_FMA_F64(a, b, c) ((wfi_vf8)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define WFI_FMA_F32(c, a, b) ((c) = (wfi_vf4)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define WFI_FMA_F64(c, a, b) ((c) = (wfi_vf8)_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
 #else
-#define WFI_FMA_F32(a, b, c) ((a) * (b) + (c))
-#define WFI_FMA_F64(a, b, c) ((a) * (b) + (c))
+#define WFI_FMA_F32(c, a, b) ((c) = (a) * (b) + (c))
+#define WFI_FMA_F64(c, a, b) ((c) = (a) * (b) + (c))
 #endif
 
 /* -- 16-bit floats ----------------------------------------------------------------------------------------------- */
