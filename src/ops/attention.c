@@ -7,8 +7,12 @@
 
 static attn parts(wf_tensor *const *in, int32_t nin, const wfi_attr_attention *a, const char *site)
 {
-    return (attn){ .q = attn_wide(in[0], site), .k = attn_wide(in[1], site), .v = attn_wide(in[2], site),
-                   .mask = nin > 3 ? in[3] : NULL, .scale = attn_scale(a->scale, in[0]), .causal = a->causal,
+    return (attn){ .q = attn_wide(in[0], site),
+                   .k = attn_wide(in[1], site),
+                   .v = attn_wide(in[2], site),
+                   .mask = nin > 3 ? in[3] : NULL,
+                   .scale = attn_scale(a->scale, in[0]),
+                   .causal = a->causal,
                    .site = site };
 }
 
@@ -43,7 +47,8 @@ static wf_tensor *stats(const wf_vjp *v)
     const char *s = v->site;
     wf_tensor *both = wf_mul_(attn_wide(v->y, s), attn_wide(v->g, s), s);
     wf_tensor *delta = wf_sum_(both, WF_DIMS(-1), WF_OPTS(wf_sum_opts, .keep = true), s);
-    return wf_concat_(2, (wf_tensor *[]){ wf_unsqueeze_(v->out[1], WF_DIMS(-1), s), wf_cast_(delta, WF_F32, s) }, -1, s);
+    return wf_concat_(2, (wf_tensor *[]){ wf_unsqueeze_(v->out[1], WF_DIMS(-1), s), wf_cast_(delta, WF_F32, s) }, -1,
+                      s);
 }
 
 static void grad(const wf_vjp *v)
@@ -54,10 +59,9 @@ static void grad(const wf_vjp *v)
         return;
     }
     wf_tensor *all[3] = { NULL, NULL, NULL };
-    all[0] = wf_attention_grad_(v->in[0], v->in[1], v->in[2], stats(v), v->g,
-                                WF_OPTS(wf_attention_grad_opts, .scale = a->scale, .causal = a->causal, .dk = &all[1],
-                                        .dv = &all[2]),
-                                v->site);
+    all[0] = wf_attention_grad_(
+        v->in[0], v->in[1], v->in[2], stats(v), v->g,
+        WF_OPTS(wf_attention_grad_opts, .scale = a->scale, .causal = a->causal, .dk = &all[1], .dv = &all[2]), v->site);
     for (int i = 0; i < 3; i++)
         if (v->want[i])
             v->gin[i] = all[i];
@@ -73,5 +77,6 @@ const wf_op_def wf_op_attention = {
     .onnx = "Attention 23",
     .samples = "f32[2,3,5,8] f32[2,3,7,8] f32[2,3,7,4]; f32[2,6,5] f32[2,6,5] f32[2,6,3] causal=true; "
                "f64[5,4] f64[9,4] f64[9,6] scale=0.3; f32[3,4,8] f32[3,5,8] f32[3,5,8] f32[4,5]; "
-               "f32[2,4,3] f32[2,2,3] f32[2,2,3] causal=true; bf16[2,7,16] bf16[2,7,16] bf16[2,7,16] tol=4e-2",
+               "f32[2,4,3] f32[2,2,3] f32[2,2,3] causal=true; bf16[2,7,16] bf16[2,7,16] bf16[2,7,16] tol=4e-2; "
+               "f64[2,3,8] f64[2,5,8] f64[2,5,4] bool[3,5]",
 };

@@ -1,6 +1,6 @@
-/* attention_grad(q, k, v, stats, dy; scale, causal): the gradients of attention by q, k and v. stats: f32[..., s, 2] holds
- * lse of attention, and sum(dy * y) along its last axis. With p = exp(scores - lse) and ds = p * (dy v^T - sum(dy * y)):
- * dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. */
+/* attention_grad(q, k, v, stats, dy; scale, causal): the gradients of attention by q, k and v. stats: f32[..., s, 2]
+ * holds lse of attention, and sum(dy * y) along its last axis. With p = exp(scores - lse) and ds = p * (dy v^T - sum(dy
+ * * y)): dq = scale * ds k, dk = scale * ds^T q, dv = p^T dy. */
 #include "ops/attention_parts.h"
 
 /* What is in stats is computed again: then a second gradient has all of its paths through q, k, v and dy. */
@@ -8,8 +8,12 @@ static wf_tensor *lower(const wf_args *v)
 {
     const wfi_attr_attention_grad *g = &v->a->attention_grad;
     const char *s = v->site;
-    attn a = { .q = attn_wide(v->in[0], s), .k = attn_wide(v->in[1], s), .v = attn_wide(v->in[2], s),
-               .scale = attn_scale(g->scale, v->in[0]), .causal = g->causal, .site = s };
+    attn a = { .q = attn_wide(v->in[0], s),
+               .k = attn_wide(v->in[1], s),
+               .v = attn_wide(v->in[2], s),
+               .scale = attn_scale(g->scale, v->in[0]),
+               .causal = g->causal,
+               .site = s };
     wf_tensor *p, *dy = attn_wide(v->in[4], s), *ds = attn_scores_grad(&a, dy, NULL, &p);
     wf_dtype type = wfi_dtype(v->in[0]);
     v->out[1] = wf_cast_(attn_dk(&a, ds), type, s);

@@ -31,9 +31,12 @@ static wf_dims dims_of(const trial *w, int which)
 {
     shape n = w->n;
     switch (which) {
-    case Q: case DQ: return (wf_dims){ 4, { n.b, n.h, n.s, n.e } };
-    case K: case DK: return (wf_dims){ 4, { n.b, n.h, n.t, n.e } };
-    case V: case DV: return (wf_dims){ 4, { n.b, n.h, n.t, n.d } };
+    case Q:
+    case DQ: return (wf_dims){ 4, { n.b, n.h, n.s, n.e } };
+    case K:
+    case DK: return (wf_dims){ 4, { n.b, n.h, n.t, n.e } };
+    case V:
+    case DV: return (wf_dims){ 4, { n.b, n.h, n.t, n.d } };
     case MASK: return (wf_dims){ 4, { n.b, n.h, n.s, n.t } };
     case LSE: return (wf_dims){ 3, { n.b, n.h, n.s } };
     case STATS: return (wf_dims){ 4, { n.b, n.h, n.s, 2 } };
@@ -136,20 +139,35 @@ static void run(int isa, const trial *w, set_of *x, int threads)
 {
     const wfi_attention_kernels *k = tables[isa];
     const wfi_view *mask = w->mask ? &x->t[MASK].v : NULL;
-    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &x->t[Q].v, [WFI_ATTN_K] = &x->t[K].v, [WFI_ATTN_V] = &x->t[V].v,
-                                    [WFI_ATTN_MASK] = mask, [WFI_ATTN_Y] = &x->t[Y].v, [WFI_ATTN_LSE] = &x->t[LSE].v },
-                             .scale = w->scale, .causal = w->causal, .threads = threads };
+    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &x->t[Q].v,
+                                    [WFI_ATTN_K] = &x->t[K].v,
+                                    [WFI_ATTN_V] = &x->t[V].v,
+                                    [WFI_ATTN_MASK] = mask,
+                                    [WFI_ATTN_Y] = &x->t[Y].v,
+                                    [WFI_ATTN_LSE] = &x->t[LSE].v },
+                             .scale = w->scale,
+                             .causal = w->causal,
+                             .threads = threads };
     _Alignas(64) char params[WFI_PARAMS_MAX];
     size_t scratch = 0;
     assert_null(k->prepare(&s, params, &scratch));
     tensor *t = x->t;
-    run_kernel(k->run, params, (void *[]){ t[Y].at, t[LSE].at, t[Q].at, t[K].at, t[V].at, t[MASK].at }, scratch, threads);
+    run_kernel(k->run, params, (void *[]){ t[Y].at, t[LSE].at, t[Q].at, t[K].at, t[V].at, t[MASK].at }, scratch,
+               threads);
     for (int64_t i = 0; i < elements(&t[STATS].v); i++)
         set(&t[STATS], i, x->want[STATS][i]);
-    wfi_attention_spec g = { .v = { [WFI_ATTN_Q] = &t[Q].v, [WFI_ATTN_K] = &t[K].v, [WFI_ATTN_V] = &t[V].v,
-                                    [WFI_ATTN_MASK] = mask, [WFI_ATTN_STATS] = &t[STATS].v, [WFI_ATTN_DY] = &t[DY].v,
-                                    [WFI_ATTN_DQ] = &t[DQ].v, [WFI_ATTN_DK] = &t[DK].v, [WFI_ATTN_DV] = &t[DV].v },
-                             .scale = w->scale, .causal = w->causal, .threads = threads };
+    wfi_attention_spec g = { .v = { [WFI_ATTN_Q] = &t[Q].v,
+                                    [WFI_ATTN_K] = &t[K].v,
+                                    [WFI_ATTN_V] = &t[V].v,
+                                    [WFI_ATTN_MASK] = mask,
+                                    [WFI_ATTN_STATS] = &t[STATS].v,
+                                    [WFI_ATTN_DY] = &t[DY].v,
+                                    [WFI_ATTN_DQ] = &t[DQ].v,
+                                    [WFI_ATTN_DK] = &t[DK].v,
+                                    [WFI_ATTN_DV] = &t[DV].v },
+                             .scale = w->scale,
+                             .causal = w->causal,
+                             .threads = threads };
     assert_null(k->prepare_grad(&g, params, &scratch));
     run_kernel(k->run_grad, params,
                (void *[]){ t[DQ].at, t[DK].at, t[DV].at, t[Q].at, t[K].at, t[V].at, t[STATS].at, t[DY].at, t[MASK].at },
@@ -179,8 +197,8 @@ static void compare(const trial *w, const set_of *x, int isa)
             double is = get(t, i);
             if (!same(is, want[i]) && !(fabs(is - want[i]) <= tolerance(w, results[r], want[i], largest)))
                 fail_msg("isa %d, type %d, [%d,%d,%d,%d,%d,%d] causal %d mask %d layout %d: %s[%lld] is %.9g, not %.9g",
-                         isa, (int)w->type, (int)w->n.b, (int)w->n.h, (int)w->n.s, (int)w->n.t, (int)w->n.e, (int)w->n.d,
-                         w->causal, (int)w->mask, (int)w->layout, names[r], (long long)i, is, want[i]);
+                         isa, (int)w->type, (int)w->n.b, (int)w->n.h, (int)w->n.s, (int)w->n.t, (int)w->n.e,
+                         (int)w->n.d, w->causal, (int)w->mask, (int)w->layout, names[r], (long long)i, is, want[i]);
         }
     }
 }
@@ -206,9 +224,9 @@ static void check(const trial *w)
 /* ---- tests ---- */
 
 static const shape shapes[] = {
-    { 1, 1, 1, 1, 1, 1 },      { 1, 2, 5, 7, 8, 4 },      { 2, 1, 7, 5, 3, 9 },     { 1, 1, 33, 31, 16, 16 },
-    { 1, 1, 97, 95, 64, 64 },  { 1, 2, 100, 193, 32, 48 }, { 1, 1, 130, 130, 17, 33 }, { 1, 1, 1, 300, 64, 32 },
-    { 1, 1, 200, 3, 31, 65 },  { 2, 2, 64, 128, 32, 32 }, { 1, 1, 16, 96, 128, 80 }, { 1, 1, 289, 97, 5, 20 },
+    { 1, 1, 1, 1, 1, 1 },     { 1, 2, 5, 7, 8, 4 },       { 2, 1, 7, 5, 3, 9 },       { 1, 1, 33, 31, 16, 16 },
+    { 1, 1, 97, 95, 64, 64 }, { 1, 2, 100, 193, 32, 48 }, { 1, 1, 130, 130, 17, 33 }, { 1, 1, 1, 300, 64, 32 },
+    { 1, 1, 200, 3, 31, 65 }, { 2, 2, 64, 128, 32, 32 },  { 1, 1, 16, 96, 128, 80 },  { 1, 1, 289, 97, 5, 20 },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -233,7 +251,10 @@ static void layouts(void **state)
     for (int l = ROWS; l < LAYOUTS; l++)
         for (int i = 1; i < SHAPES; i += 2) {
             check(&(trial){ .n = shapes[i], .type = WF_F32, .causal = l % 2, .size = 2, .layout = (enum layout)l });
-            check(&(trial){ .n = shapes[i], .type = i % 4 == 1 ? WF_BF16 : WF_F64, .causal = !(l % 2), .size = 1,
+            check(&(trial){ .n = shapes[i],
+                            .type = i % 4 == 1 ? WF_BF16 : WF_F64,
+                            .causal = !(l % 2),
+                            .size = 1,
                             .layout = (enum layout)l });
         }
 }
@@ -242,8 +263,13 @@ static void masks(void **state)
     (void)state;
     for (int i = 0; i < SHAPES; i++)
         for (int m = BOOL_MASK; m <= FLOAT_MASK; m++)
-            check(&(trial){ .n = shapes[i], .type = i % 3 ? WF_F32 : WF_F64, .causal = i % 2, .mask = (enum mask)m,
-                            .size = 2, .scale = 0.3, .layout = (enum layout)(i % LAYOUTS) });
+            check(&(trial){ .n = shapes[i],
+                            .type = i % 3 ? WF_F32 : WF_F64,
+                            .causal = i % 2,
+                            .mask = (enum mask)m,
+                            .size = 2,
+                            .scale = 0.3,
+                            .layout = (enum layout)(i % LAYOUTS) });
 }
 
 /* Scores that rise along the keys, so that the maximum grows in every block; and large ones of both signs. */
@@ -280,8 +306,12 @@ static void far_scores(void **state)
                 set(&x.t[K], j * w.n.e + c, c ? 0.25 : j == 100 ? 2 : 1);
         for (int64_t i = 0; i < w.n.s; i++)
             for (int64_t c = 0; c < w.n.e; c++)
-                set(&x.t[Q], i * w.n.e + c, i == 3 && !c ? 1e9 : i == 5 ? (c == 0 ? 0 : -1e9) : i == 7 && !c ? NAN
-                                          : i == 9 && !c ? INFINITY : 0.1);
+                set(&x.t[Q], i * w.n.e + c,
+                    i == 3 && !c   ? 1e9
+                    : i == 5       ? (c == 0 ? 0 : -1e9)
+                    : i == 7 && !c ? NAN
+                    : i == 9 && !c ? INFINITY
+                                   : 0.1);
         run(isa, &w, &x, 2);
         for (int64_t i = 0; i < w.n.s; i++)
             for (int64_t c = 0; c < w.n.d; c++) {
@@ -438,8 +468,12 @@ static void reasons(void **state)
     set_of x = make(&w);
     char params[WFI_PARAMS_MAX];
     size_t scratch;
-    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &x.t[Q].v, [WFI_ATTN_K] = &x.t[K].v, [WFI_ATTN_V] = &x.t[V].v,
-                                    [WFI_ATTN_Y] = &x.t[Y].v, [WFI_ATTN_LSE] = &x.t[LSE].v }, .threads = 1 };
+    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &x.t[Q].v,
+                                    [WFI_ATTN_K] = &x.t[K].v,
+                                    [WFI_ATTN_V] = &x.t[V].v,
+                                    [WFI_ATTN_Y] = &x.t[Y].v,
+                                    [WFI_ATTN_LSE] = &x.t[LSE].v },
+                             .threads = 1 };
     wfi_attention_spec bad = s;
     bad.v[WFI_ATTN_LSE] = NULL;
     assert_non_null(tables[0]->prepare(&bad, params, &scratch));
@@ -468,9 +502,9 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_definition), cmocka_unit_test(other_types),  cmocka_unit_test(layouts),
-        cmocka_unit_test(masks),          cmocka_unit_test(growing),      cmocka_unit_test(far_scores),
-        cmocka_unit_test(nothing_seen),   cmocka_unit_test(one_result),   cmocka_unit_test(heads_in_rows),
+        cmocka_unit_test(the_definition), cmocka_unit_test(other_types), cmocka_unit_test(layouts),
+        cmocka_unit_test(masks),          cmocka_unit_test(growing),     cmocka_unit_test(far_scores),
+        cmocka_unit_test(nothing_seen),   cmocka_unit_test(one_result),  cmocka_unit_test(heads_in_rows),
         cmocka_unit_test(shared_keys),    cmocka_unit_test(reasons),
     };
     return cmocka_run_group_tests(tests, start, pools_down);

@@ -56,9 +56,15 @@ static const char *attention(const wfi_cpu *d, wfi_bind *b)
     wfi_view q = batched(&b->in[0], y, 2), k = batched(&b->in[1], y, 2), v = batched(&b->in[2], y, 2), mask;
     if (masked)
         mask = batched(&b->in[3], y, 2);
-    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &q, [WFI_ATTN_K] = &k, [WFI_ATTN_V] = &v, [WFI_ATTN_Y] = y,
-                                    [WFI_ATTN_LSE] = &b->out[1], [WFI_ATTN_MASK] = masked ? &mask : NULL },
-                             .scale = a->scale, .causal = a->causal, .threads = b->threads };
+    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &q,
+                                    [WFI_ATTN_K] = &k,
+                                    [WFI_ATTN_V] = &v,
+                                    [WFI_ATTN_Y] = y,
+                                    [WFI_ATTN_LSE] = &b->out[1],
+                                    [WFI_ATTN_MASK] = masked ? &mask : NULL },
+                             .scale = a->scale,
+                             .causal = a->causal,
+                             .threads = b->threads };
     b->fn = d->attention->run;
     b->params_bytes = WFI_PARAMS_MAX;
     return d->attention->prepare(&s, b->params, &b->scratch);
@@ -73,10 +79,17 @@ static const char *attention_grad(const wfi_cpu *d, wfi_bind *b)
     for (int32_t i = 0; i < 3; i++)
         if (alike(&b->in[i], &b->out[i]))
             follow(&b->in[i], &b->out[i]);
-    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &in[0], [WFI_ATTN_K] = &in[1], [WFI_ATTN_V] = &in[2],
-                                    [WFI_ATTN_STATS] = &in[3], [WFI_ATTN_DY] = &in[4], [WFI_ATTN_DQ] = &b->out[0],
-                                    [WFI_ATTN_DK] = &b->out[1], [WFI_ATTN_DV] = &b->out[2] },
-                             .scale = a->scale, .causal = a->causal, .threads = b->threads };
+    wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &in[0],
+                                    [WFI_ATTN_K] = &in[1],
+                                    [WFI_ATTN_V] = &in[2],
+                                    [WFI_ATTN_STATS] = &in[3],
+                                    [WFI_ATTN_DY] = &in[4],
+                                    [WFI_ATTN_DQ] = &b->out[0],
+                                    [WFI_ATTN_DK] = &b->out[1],
+                                    [WFI_ATTN_DV] = &b->out[2] },
+                             .scale = a->scale,
+                             .causal = a->causal,
+                             .threads = b->threads };
     b->fn = d->attention->run_grad;
     b->params_bytes = WFI_PARAMS_MAX;
     return d->attention->prepare_grad(&s, b->params, &b->scratch);

@@ -17,16 +17,14 @@
  *
  * Order class `attention`, with z = scale * log2(e) folded into q and everything in units of log2:
  *   scores     x[i][j]: one ascending chain of fused multiply-adds over e, from +0; then the mask is added
- *   maximum    m[i] = ceil(the largest x[i][j] so far), looked at after each WFI_ATTENTION_KEYS keys counted from key 0;
- *              at least -2^21
- *   weights    p = 2^x * 2^-m; below 2^-127 they are 0. When m grows by n, all sums so far are multiplied by 2^-n, which
- *              is exact, so that their bits do not depend on what has been the maximum on the way
- *   y          one ascending chain over the keys, divided by the sum of p, which ascends over the keys too
- *   gradient   p = 2^(x - lse); dp[i][j]: one chain over d of v and dy * scale; ds = p * (dp - delta * scale);
- *              dq one chain over the keys of ds * k; dk and dv one chain each over the queries of ds * q, p * dy
- * Keys that are not seen are left out of all chains or add exactly +0 or -0 to them. Portable code has a*b+c for every
- * fused multiply-add. f64 takes the largest score of all keys instead of m, and has no blocks. A row of f32 with a
- * score beyond 2^21 (in log2 units) is done in f64. */
+ *   maximum    m[i] = ceil(the largest x[i][j] so far), looked at after each WFI_ATTENTION_KEYS keys counted from key
+ * 0; at least -2^21 weights    p = 2^x * 2^-m; below 2^-127 they are 0. When m grows by n, all sums so far are
+ * multiplied by 2^-n, which is exact, so that their bits do not depend on what has been the maximum on the way y one
+ * ascending chain over the keys, divided by the sum of p, which ascends over the keys too gradient   p = 2^(x - lse);
+ * dp[i][j]: one chain over d of v and dy * scale; ds = p * (dp - delta * scale); dq one chain over the keys of ds * k;
+ * dk and dv one chain each over the queries of ds * q, p * dy Keys that are not seen are left out of all chains or add
+ * exactly +0 or -0 to them. Portable code has a*b+c for every fused multiply-add. f64 takes the largest score of all
+ * keys instead of m, and has no blocks. A row of f32 with a score beyond 2^21 (in log2 units) is done in f64. */
 #ifndef WFI_KERNEL_ATTENTION_ATTENTION_H
 #define WFI_KERNEL_ATTENTION_ATTENTION_H
 #include "kernel/kernel.h"

@@ -237,7 +237,8 @@ static void scores(const desk *z, const block *b, rows a, int64_t e, const float
 }
 
 /* One register tile: n rows from `row`, columns c .. of `width`. */
-static void sum_block(sum_tile *t, const float *a, const float *b, rows out, int64_t row, int64_t n, int64_t c, int64_t width)
+static void sum_block(sum_tile *t, const float *a, const float *b, rows out, int64_t row, int64_t n, int64_t c,
+                      int64_t width)
 {
     t->a = a, t->b = b + c;
     t->out = out.p + row * out.ld + c;

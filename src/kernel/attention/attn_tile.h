@@ -46,7 +46,8 @@ WFI_INLINE void score_rows(const score_tile *t, int mr)
         WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < NV; j++) r[i][j] =
             pick((VI)(column < set1((float)(t->cut + i - VL * j))), set1(-INF), r[i][j]);
     }
-    WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < NV; j++) st(t->out + i * t->ldo + VL * j, r[i][j]);
+    WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < NV; j++)
+        st(t->out + i * t->ldo + VL * j, r[i][j]);
     if (t->top)
         WFI_UNROLL for (int j = 0; j < NV; j++)
         {
@@ -67,20 +68,22 @@ WFI_INLINE void sum_rows(const sum_tile *t, int mr, int nv)
 {
     V r[MR][NV];
     if (t->in)
-        WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = ld(t->in + i * t->ldo + VL * j);
+        WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] =
+            ld(t->in + i * t->ldo + VL * j);
     else
         WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] = (V){ 0 };
     products(mr, nv, t->k, t->a, t->ai, t->ap, t->b, t->bs, r);
-    WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) st(t->out + i * t->ldo + VL * j, r[i][j]);
+    WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++)
+        st(t->out + i * t->ldo + VL * j, r[i][j]);
 }
 
-#define EACH_ROWS_4(F)  F(1) F(2) F(3) F(4)
-#define EACH_ROWS_6(F)  EACH_ROWS_4(F) F(5) F(6)
-#define EACH_ROWS_8(F)  EACH_ROWS_6(F) F(7) F(8)
+#define EACH_ROWS_4(F)    F(1) F(2) F(3) F(4)
+#define EACH_ROWS_6(F)    EACH_ROWS_4(F) F(5) F(6)
+#define EACH_ROWS_8(F)    EACH_ROWS_6(F) F(7) F(8)
 #define EACH_ROWS__(n, F) EACH_ROWS_##n(F)
 #define EACH_ROWS_(n, F)  EACH_ROWS__(n, F)
 #define EACH_ROWS(F)      EACH_ROWS_(WFI_ATTN_MR, F)
-#define TILE_FN static __attribute__((noinline)) void
+#define TILE_FN           static __attribute__((noinline)) void
 #define DEFINE(q)                                                                                                      \
     TILE_FN score_##q(const score_tile *t)                                                                             \
     {                                                                                                                  \

@@ -1,4 +1,4 @@
-/* attention.c - what is decided about an attention before it runs, and how it is shared out. */
+/* attn_run.c - what is decided about an attention before it runs, and how it is shared out. */
 #include "kernel/attention/attention.h"
 #include <string.h>
 #include "base/ck.h"
