@@ -42,7 +42,7 @@ static void help(void)
          "\n"
          "Trains a convolutional network on Fashion-MNIST (WEFT_DATA, else Debian's dataset-fashion-mnist).\n"
          "\n"
-         "  --epochs N    times through the 60,000 training images; default 5\n"
+         "  --epochs N    times through the 60,000 training images; default 8\n"
          "  --threads N   default: WEFT_THREADS, else the processors there are\n"
          "  --mode M      lazy (default) or eager: the saved weights are the same bytes\n"
          "  --out DIR     where weights and picture go; default out\n"
@@ -65,7 +65,7 @@ static int number(const char *name, const char *s)
 
 static options parse(int argc, char **argv)
 {
-    options o = { .epochs = 5, .out = "out" };
+    options o = { .epochs = 8, .out = "out" };
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(a, "--help") || !strcmp(a, "-h")) {
@@ -147,7 +147,7 @@ static bool train(run *r)
         wf_scope around = wf_scope_begin(r->c, "epoch", .group = true);
         for (wf_batch b; !stopped && wf_data_next(d, &b); done++) {
             double loss, hits;
-            wf_optim_set_lr(r->opt, 1e-3 * (1 - (double)done / (double)total)); /* falls to 0 along a line */
+            wf_optim_set_lr(r->opt, 2e-3 * (1 - (double)done / (double)total)); /* falls to 0 along a line */
             wf_scope one = wf_scope_begin(r->c, "batch", .group = true);
             if (!train_step(r, &b, &loss, &hits))
                 break;
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
     }
     sigaction(SIGINT, &(struct sigaction){ .sa_handler = on_interrupt }, NULL);
     r.m = wf_model_new(r.c);
-    r.opt = wf_adamw(r.m, .lr = 1e-3);
+    r.opt = wf_adamw(r.m, .lr = 2e-3);
     int rc = train(&r) || stopped ? finish(&r, argv[0]) : 1;
     if (r.curves)
         fclose(r.curves);
