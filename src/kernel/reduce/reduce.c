@@ -11,6 +11,7 @@
 #define FI    int32_t
 #define FN(x) x##_f32
 #include "kernel/reduce/fold.h"
+#include "kernel/reduce/exp_down.h"
 #undef FT
 #undef FI
 #undef FN
@@ -181,12 +182,29 @@ TYPED(f64, double, EQ_FLOAT)
 TYPED_LOGS(f64, double)
 TYPED(i64, int64_t, EQ_INT)
 
+/* One row: nothing is above its maximum, unless that is infinite. */
+static void exp_row_f32(void *x, int64_t n, const void *shift, int64_t shift_step)
+{
+    float *d = x, m = *(const float *)shift;
+    if (shift_step || !(m < __builtin_inff() && m > -__builtin_inff())) {
+        exp_sub_f32(x, n, shift, shift_step);
+        return;
+    }
+    int64_t i = 0;
+    for (; i + VN_f32 <= n; i += VN_f32) {
+        st_f32(d + i, exp_down(ld_f32(d + i) - splat_f32(m)));
+    }
+    if (i < n) {
+        exp_sub_f32(d + i, n - i, shift, 0);
+    }
+}
+
 #define TABLE(S, T, EXP, LOG)                                                                                          \
     {                                                                                                                  \
         sizeof(T), fill_##S, { EACH_OP(NAME_LINE, S) }, { EACH_OP(NAME_GROUPS, S) }, { EACH_OP(NAME_COLUMNS, S) },     \
             root_##S, roots_##S, fold_parts_##S, find_##S, find_columns_##S, EXP, LOG, divide_##S                      \
     }
-static const typed types[3] = { TABLE(f32, float, exp_sub_f32, log_add_f32),
+static const typed types[3] = { TABLE(f32, float, exp_row_f32, log_add_f32),
                                 TABLE(f64, double, exp_sub_f64, log_add_f64), TABLE(i64, int64_t, NULL, NULL) };
 
 /* ---- prepare ---- */

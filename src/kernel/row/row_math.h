@@ -3,7 +3,7 @@
  * `part` has room for one result per block of the row. `next`, if not NULL, is the next row: it is fetched while this
  * one is computed. */
 
-#include "kernel/row/exp_down.h"
+#include "kernel/reduce/exp_down.h"
 
 /* The last n < 32 elements of a row as a full group. */
 WFI_INLINE const FT *FN(padded)(FT *group, const FT *x, int64_t n, FT pad)
