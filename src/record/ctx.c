@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "base/env.h"
 #include "record/record.h"
@@ -21,6 +22,36 @@ static int env_threads(void)
     return (int)wfi_env_int("WEFT_THREADS", 1, 1024, processors(), NULL);
 }
 
+/* A page that the kernel wipes in a forked child: asking it is cheaper than asking for the process id. */
+static void mark_process(wf_runtime *rt)
+{
+#ifdef MADV_WIPEONFORK
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return;
+    if (madvise(p, page, MADV_WIPEONFORK) != 0) {
+        (void)munmap(p, page);
+        return;
+    }
+    *p = 1;
+    rt->ours = p;
+    rt->page = page;
+#else
+    (void)rt;
+#endif
+}
+
+static void unmark_process(wf_runtime *rt)
+{
+    union {
+        const volatile int *in;
+        void *out;
+    } p = { rt->ours };
+    if (rt->ours)
+        (void)munmap(p.out, rt->page);
+}
+
 wf_runtime *wf_runtime_new(const wf_runtime_opts *o)
 {
     static const wf_runtime_opts plain;
@@ -33,9 +64,11 @@ wf_runtime *wf_runtime_new(const wf_runtime_opts *o)
         return NULL;
     wfi_mem_init(&rt->mem, o->alloc, o->alloc_user, o->memory_limit);
     atomic_store(&rt->refs, 1);
+    mark_process(rt);
     rt->threads = o->threads > 0 ? o->threads : env_threads();
     rt->device = wfi_device_cpu.open(&rt->mem, 0, rt->threads);
     if (!rt->device) {
+        unmark_process(rt);
         wfi_mem_free(&mem, rt);
         return NULL;
     }
@@ -47,6 +80,7 @@ void wf_runtime_free(wf_runtime *rt)
     if (!rt || atomic_fetch_sub(&rt->refs, 1) != 1)
         return;
     rt->device->api->close(rt->device);
+    unmark_process(rt);
     wfi_mem mem;
     wfi_mem_init(&mem, rt->mem.fn, rt->mem.user, 0);
     wfi_mem_free(&mem, rt);

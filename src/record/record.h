@@ -158,7 +158,10 @@ typedef struct wfi_trace {
     uint64_t hash[2]; /* of the contents: the same in every process */
     uint32_t children, seen;
     size_t bytes;
+    uint32_t *leaf; /* records that are INPUTs: whose handles hold a buffer */
+    uint32_t nleaf;
     bool reads; /* holds a READ: runs record by record */
+    bool keeps; /* holds a RETURN or RETAIN */
 } wfi_trace;
 
 typedef struct wfi_frame {
@@ -193,6 +196,8 @@ struct wf_runtime {
     wfi_mem mem;
     wfi_device *device;
     _Atomic uint64_t step; /* tags differ between contexts */
+    const volatile int *ours; /* a page that a forked child finds wiped: 0 there. NULL: ask for the process id */
+    size_t page;
     _Atomic uint32_t refs;
     int threads;
 };

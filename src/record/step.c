@@ -5,7 +5,7 @@
 
 bool wfi_step_check(wf_ctx *c)
 {
-    if (WFI_UNLIKELY(c->pid != (int32_t)getpid()))
+    if (WFI_UNLIKELY(c->rt->ours ? !*c->rt->ours : c->pid != (int32_t)getpid()))
         wfi_error_set(c, WF_ERR_STATE, "", NULL, "this context was made before fork: a child cannot use it");
     if (WFI_UNLIKELY(atomic_load_explicit(&c->interrupted, memory_order_relaxed)) && atomic_exchange(&c->interrupted, 0))
         wfi_error_set(c, WF_ERR_INTERRUPTED, "", NULL, "interrupted");
@@ -90,16 +90,32 @@ static void keep_results(wf_ctx *c, uint32_t n)
     }
 }
 
+static void free_value(wf_ctx *c, uint32_t ord)
+{
+    wf_tensor *h = c->r.H[ord];
+    if (!h)
+        return;
+    wfi_buf_unref(c, h->buf);
+    h->buf = NULL;
+    h->layout = 0;
+    h->spare = 0;
+}
+
 static void free_step_values(wf_ctx *c, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        wf_tensor *h = c->r.H[i];
-        if (!h)
-            continue;
-        wfi_buf_unref(c, h->buf);
-        h->buf = NULL;
-        h->layout = 0;
-        h->spare = 0;
+    for (uint32_t i = 0; i < n; i++)
+        free_value(c, i);
+}
+
+/* After a replay only leaves and results have a buffer. */
+static void free_leaves(wf_ctx *c, const wfi_trace *t)
+{
+    for (uint32_t i = 0; i < t->nleaf; i++)
+        free_value(c, t->leaf[i]);
+    for (uint32_t i = 0; t->keeps && i < t->n; i++) {
+        uint32_t op = WFI_KEY_OP(t->rec[i].key);
+        if (op == WFI_EV_RETURN || op == WFI_EV_RETAIN)
+            free_value(c, t->rec[i].in[0]);
     }
 }
 
@@ -159,13 +175,18 @@ static wf_status end_lazy(wf_ctx *c)
     bool plain = known && !t->reads && !c->r.done;
     if (plain && !t->plan)
         t->plan = wfi_plan_new(c, t);
-    if (plain && t->plan && c->status == WF_OK)
+    bool replayed = plain && t->plan && c->status == WF_OK;
+    if (replayed)
         (void)wfi_replay(c, t);
     else if (c->status == WF_OK)
         (void)wfi_run_records(c, n, WFI_NONE, true);
-    if (c->status == WF_OK)
+    c->nkept = 0;
+    if (c->status == WF_OK && (!t || t->keeps))
         keep_results(c, n);
-    free_step_values(c, n);
+    if (replayed)
+        free_leaves(c, t);
+    else
+        free_step_values(c, n);
     settle_results(c);
     if (t) {
         t->seen++;

@@ -115,6 +115,7 @@ static void trace_free(wf_ctx *c, wfi_trace *t)
         wfi_plan_free(c, t->plan);
     wfi_mem_free(c->mem, t->rec);
     wfi_mem_free(c->mem, t->live);
+    wfi_mem_free(c->mem, t->leaf);
     wfi_mem_free(c->mem, t);
 }
 
@@ -163,6 +164,22 @@ static void content_hash(wf_ctx *c, wfi_trace *t)
     t->hash[1] = h[1];
 }
 
+/* What the end of a step wants to know of a trace without walking over it each time. */
+static bool look_through(wf_ctx *c, wfi_trace *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        uint32_t op = WFI_KEY_OP(t->rec[i].key);
+        t->reads |= op == WFI_EV_READ;
+        t->keeps |= op == WFI_EV_RETURN || op == WFI_EV_RETAIN;
+        t->nleaf += op == WFI_EV_INPUT;
+    }
+    t->leaf = wfi_mem_array(c->mem, (size_t)t->nleaf + 1, sizeof *t->leaf);
+    for (uint32_t i = 0, k = 0; t->leaf && i < t->n; i++)
+        if (WFI_KEY_OP(t->rec[i].key) == WFI_EV_INPUT)
+            t->leaf[k++] = i;
+    return t->leaf != NULL;
+}
+
 wfi_trace *wfi_trace_learn(wf_ctx *c)
 {
     if (c->ntrace >= TRACES_MAX || c->trace_bytes > TRACE_BYTES_MAX)
@@ -186,8 +203,10 @@ wfi_trace *wfi_trace_learn(wf_ctx *c)
     t->nlive = (uint32_t)c->r.nlive;
     if (t->nlive)
         memcpy(t->live, c->r.live, t->nlive * sizeof *t->live);
-    for (uint32_t i = 0; i < n; i++)
-        t->reads |= WFI_KEY_OP(t->rec[i].key) == WFI_EV_READ;
+    if (!look_through(c, t)) {
+        trace_free(c, t);
+        return NULL;
+    }
     content_hash(c, t);
     t->bytes = sizeof *t + (n + 1) * sizeof *t->rec + t->nlive * sizeof *t->live;
     c->trace_bytes += t->bytes;
