@@ -1,7 +1,7 @@
 /* gpt.c - trains a small GPT on bytes of text (the King James Bible, from Debian's bible-kjv) and prints a sample.
  *
- * Pre-norm blocks, learned positions, tied to nothing: the model of Radford et al. 2019 on 256 symbols. Held-out loss is
- * in bits per byte: cross entropy over log 2. */
+ * Pre-norm blocks, learned positions, tied to nothing: the model of Radford et al. 2019 on 256 symbols. Held-out loss
+ * is in bits per byte: cross entropy over log 2. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -197,8 +197,8 @@ static void help(void)
 
 static bool take(options *o, const char *a, const char *v)
 {
-    static const char *const whole[] = { "--steps", "--layers", "--width", "--heads", "--window", "--batch", "--threads",
-                                         "--sample" };
+    static const char *const whole[] = { "--steps",  "--layers", "--width",   "--heads",
+                                         "--window", "--batch",  "--threads", "--sample" };
     int *const to[] = { &o->steps, &o->layers, &o->width, &o->heads, &o->window, &o->batch, &o->threads, &o->sample };
     char *end;
     if (!v)
@@ -257,8 +257,16 @@ static int run(const options *o)
 
 int main(int argc, char **argv)
 {
-    options o = { .layers = 4, .width = 256, .heads = 4, .window = 128, .batch = 16, .steps = 100000, .sample = 300,
-                  .minutes = 9, .lr = 1e-3, .out = "out" };
+    options o = { .layers = 4,
+                  .width = 256,
+                  .heads = 4,
+                  .window = 128,
+                  .batch = 16,
+                  .steps = 100000,
+                  .sample = 300,
+                  .minutes = 9,
+                  .lr = 1e-3,
+                  .out = "out" };
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return help(), 0;

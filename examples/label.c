@@ -57,9 +57,16 @@ static bool draw(const char *path, const curves *k, const picture_sample *sample
     char subtitle[128], message[256];
     snprintf(subtitle, sizeof subtitle, "%d steps, %d epochs, test accuracy %.2f %%", k->steps, k->epochs,
              k->epochs ? 100.0 * (double)k->accuracy[k->epochs - 1] : 0.0);
-    picture p = { .title = "Fashion-MNIST", .subtitle = subtitle, .loss = k->loss, .steps = k->steps,
-                  .accuracy = k->accuracy, .epochs = k->epochs, .samples = sample, .count = count,
-                  .classes = fashion_classes, .class_count = 10 };
+    picture p = { .title = "Fashion-MNIST",
+                  .subtitle = subtitle,
+                  .loss = k->loss,
+                  .steps = k->steps,
+                  .accuracy = k->accuracy,
+                  .epochs = k->epochs,
+                  .samples = sample,
+                  .count = count,
+                  .classes = fashion_classes,
+                  .class_count = 10 };
     if (picture_write(path, &p, message, sizeof message))
         return true;
     fprintf(stderr, "label: %s\n", message);

@@ -86,17 +86,17 @@ WF_API wf_status wf_set_contract(wf_ctx *c, wf_contract contract);
 
 /* Figures of the context so far. */
 typedef struct wf_stats {
-    uint64_t steps;        /* steps that ended */
-    uint64_t replayed;     /* ... of these, by a plan made before */
-    uint64_t plans;        /* plans made */
-    uint64_t traces;       /* traces kept now */
-    uint64_t side_exits;   /* calls at which a step left its predicted trace */
-    uint64_t commands;     /* kernels run */
-    uint64_t allocations;  /* host allocations of the runtime */
-    size_t live_bytes;     /* host memory of the runtime now */
-    size_t peak_bytes;     /* ... at most */
-    size_t arena_bytes;    /* the last plan's arena ... */
-    size_t arena_bound;    /* ... and the least that any order-keeping plan needs */
+    uint64_t steps;       /* steps that ended */
+    uint64_t replayed;    /* ... of these, by a plan made before */
+    uint64_t plans;       /* plans made */
+    uint64_t traces;      /* traces kept now */
+    uint64_t side_exits;  /* calls at which a step left its predicted trace */
+    uint64_t commands;    /* kernels run */
+    uint64_t allocations; /* host allocations of the runtime */
+    size_t live_bytes;    /* host memory of the runtime now */
+    size_t peak_bytes;    /* ... at most */
+    size_t arena_bytes;   /* the last plan's arena ... */
+    size_t arena_bound;   /* ... and the least that any order-keeping plan needs */
 } wf_stats;
 WF_API wf_stats wf_ctx_stats(const wf_ctx *c);
 
@@ -145,9 +145,8 @@ static inline void wf_scope_auto_end_(wf_scope_auto_ *a)
 #define WF_CAT_(a, b) a##b
 #define WF_CAT(a, b)  WF_CAT_(a, b)
 #define WF_SCOPE_AUTO(c, name)                                                                                         \
-    __attribute__((cleanup(wf_scope_auto_end_))) wf_scope_auto_ WF_CAT(wf_auto_, __LINE__) = {                         \
-        c, wf_scope_begin_(c, name, NULL, WF_SITE)                                                                     \
-    }
+    __attribute__((cleanup(wf_scope_auto_end_))) wf_scope_auto_ WF_CAT(                                                \
+        wf_auto_, __LINE__) = { c, wf_scope_begin_(c, name, NULL, WF_SITE) }
 #endif
 
 #ifdef __cplusplus

@@ -24,7 +24,8 @@ typedef struct wf_loss {
 /* ---- models ---- */
 
 WF_API wf_model *wf_model_new(wf_ctx *c);
-/* A view of m under a prefix: "block3" makes block3.NAME. Paths read as in PyTorch. NULL and a pending error on bad names. */
+/* A view of m under a prefix: "block3" makes block3.NAME. Paths read as in PyTorch. NULL and a pending error on bad
+ * names. */
 WF_API wf_model *wf_model_sub(wf_model *m, const char *name);
 WF_API wf_ctx *wf_model_ctx(const wf_model *m);
 
@@ -73,8 +74,8 @@ WF_API wf_status wf_model_load(wf_model *m, const char *path);
 /* Immutable weights that any context of the runtime may use, from any thread. */
 typedef struct wf_frozen wf_frozen;
 WF_API wf_frozen *wf_model_freeze(wf_model *m);
-WF_API void wf_frozen_free(wf_frozen *f);                      /* contexts that use it keep it alive */
-WF_API wf_model *wf_model_thawed(wf_ctx *c, wf_frozen *f);     /* a model of c with these weights; no optimiser takes it */
+WF_API void wf_frozen_free(wf_frozen *f);                  /* contexts that use it keep it alive */
+WF_API wf_model *wf_model_thawed(wf_ctx *c, wf_frozen *f); /* a model of c with these weights; no optimiser takes it */
 
 /* ---- layers; x is f32[N, ...] ---- */
 
@@ -87,8 +88,9 @@ typedef struct wf_nn_linear_opts {
 /* x[..., in] -> [..., out]: x W^T + b with NAME.weight[out,in], NAME.bias[out]. */
 WF_API wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t out, const wf_nn_linear_opts *o,
                                 const char *site);
-#define wf_nn_linear(m, name, x, ...)        wf_nn_linear_o(m, name, x, __VA_ARGS__, )
-#define wf_nn_linear_o(m, name, x, out, ...) wf_nn_linear_(m, name, x, out, WF_OPTS(wf_nn_linear_opts, __VA_ARGS__), WF_SITE)
+#define wf_nn_linear(m, name, x, ...) wf_nn_linear_o(m, name, x, __VA_ARGS__, )
+#define wf_nn_linear_o(m, name, x, out, ...)                                                                           \
+    wf_nn_linear_(m, name, x, out, WF_OPTS(wf_nn_linear_opts, __VA_ARGS__), WF_SITE)
 
 typedef struct wf_nn_conv2d_opts {
     WF_HEAD;
@@ -102,8 +104,9 @@ typedef struct wf_nn_conv2d_opts {
 /* x[N,C,H,W] -> [N,out,OH,OW] with NAME.weight[out,C/groups,KH,KW], NAME.bias[out]. */
 WF_API wf_tensor *wf_nn_conv2d_(wf_model *m, const char *name, wf_tensor *x, int64_t out, const wf_nn_conv2d_opts *o,
                                 const char *site);
-#define wf_nn_conv2d(m, name, x, ...)        wf_nn_conv2d_o(m, name, x, __VA_ARGS__, )
-#define wf_nn_conv2d_o(m, name, x, out, ...) wf_nn_conv2d_(m, name, x, out, WF_OPTS(wf_nn_conv2d_opts, __VA_ARGS__), WF_SITE)
+#define wf_nn_conv2d(m, name, x, ...) wf_nn_conv2d_o(m, name, x, __VA_ARGS__, )
+#define wf_nn_conv2d_o(m, name, x, out, ...)                                                                           \
+    wf_nn_conv2d_(m, name, x, out, WF_OPTS(wf_nn_conv2d_opts, __VA_ARGS__), WF_SITE)
 
 typedef struct wf_nn_layer_norm_opts {
     WF_HEAD;
@@ -113,8 +116,9 @@ typedef struct wf_nn_layer_norm_opts {
 /* Over the last axis, with NAME.weight[n] (ones) and NAME.bias[n] (zeros). */
 WF_API wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_layer_norm_opts *o,
                                     const char *site);
-#define wf_nn_layer_norm(m, name, ...)      wf_nn_layer_norm_o(m, name, __VA_ARGS__, )
-#define wf_nn_layer_norm_o(m, name, x, ...) wf_nn_layer_norm_(m, name, x, WF_OPTS(wf_nn_layer_norm_opts, __VA_ARGS__), WF_SITE)
+#define wf_nn_layer_norm(m, name, ...) wf_nn_layer_norm_o(m, name, __VA_ARGS__, )
+#define wf_nn_layer_norm_o(m, name, x, ...)                                                                            \
+    wf_nn_layer_norm_(m, name, x, WF_OPTS(wf_nn_layer_norm_opts, __VA_ARGS__), WF_SITE)
 
 /* ids: i64[...] -> f32[..., width] with NAME.weight[count,width], normal(0, 1) times scale (0: 1). */
 typedef struct wf_nn_embedding_opts {
@@ -137,8 +141,9 @@ typedef struct wf_nn_attention_opts {
 /* Self-attention x[B,T,E] -> [B,T,E]: NAME.qkv (3E), NAME.proj (E). */
 WF_API wf_tensor *wf_nn_attention_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_attention_opts *o,
                                    const char *site);
-#define wf_nn_attention(m, name, ...)      wf_nn_attention_o(m, name, __VA_ARGS__, )
-#define wf_nn_attention_o(m, name, x, ...) wf_nn_attention_(m, name, x, WF_OPTS(wf_nn_attention_opts, __VA_ARGS__), WF_SITE)
+#define wf_nn_attention(m, name, ...) wf_nn_attention_o(m, name, __VA_ARGS__, )
+#define wf_nn_attention_o(m, name, x, ...)                                                                             \
+    wf_nn_attention_(m, name, x, WF_OPTS(wf_nn_attention_opts, __VA_ARGS__), WF_SITE)
 
 typedef struct wf_nn_block_opts {
     WF_HEAD;
@@ -159,12 +164,13 @@ WF_API wf_tensor *wf_nn_transformer_block_(wf_model *m, const char *name, wf_ten
 
 typedef struct wf_cross_entropy_opts {
     WF_HEAD;
-    int64_t ignore WF_Z;    /* with has_ignore: this label counts nothing */
+    int64_t ignore WF_Z; /* with has_ignore: this label counts nothing */
     bool has_ignore WF_Z;
-    double smoothing WF_Z;  /* label smoothing in 0..1 */
+    double smoothing WF_Z; /* label smoothing in 0..1 */
 } wf_cross_entropy_opts;
 /* logits f32[..., V], labels i64[...]: (sum of -log softmax at the label, number of labels that count). */
-WF_API wf_loss wf_cross_entropy_(wf_tensor *logits, wf_tensor *labels, const wf_cross_entropy_opts *o, const char *site);
+WF_API wf_loss wf_cross_entropy_(wf_tensor *logits, wf_tensor *labels, const wf_cross_entropy_opts *o,
+                                 const char *site);
 #define wf_cross_entropy(logits, ...) wf_cross_entropy_o(logits, __VA_ARGS__, )
 #define wf_cross_entropy_o(logits, labels, ...)                                                                        \
     wf_cross_entropy_(logits, labels, WF_OPTS(wf_cross_entropy_opts, __VA_ARGS__), WF_SITE)
@@ -214,7 +220,8 @@ WF_API double wf_optim_lr(const wf_optim *opt);
 WF_API wf_status wf_optim_step_(wf_optim *opt, wf_loss loss, const char *site);
 #define wf_optim_step(opt, loss) wf_optim_step_(opt, loss, WF_SITE)
 
-/* The parts: gradients of loss.sum for the parameters of m in the order of wf_model_param (NULL where not reached) ... */
+/* The parts: gradients of loss.sum for the parameters of m in the order of wf_model_param (NULL where not reached) ...
+ */
 WF_API wf_status wf_grads_of_(wf_loss loss, wf_model *m, wf_tensor **out, const char *site);
 #define wf_grads_of(loss, m, out) wf_grads_of_(loss, m, out, WF_SITE)
 /* ... and the update from gradients of the sum, which are divided by weight (NULL: 1). */

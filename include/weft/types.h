@@ -17,7 +17,9 @@ template <class T> inline const T *wf_addr_(const T &t)
 }
 }
 #define WF_OPTS(T, ...) wf_addr_(T{ .size = sizeof(T), __VA_ARGS__ })
-#define WF_Z            {}
+#define WF_Z                                                                                                           \
+    {                                                                                                                  \
+    }
 extern "C" {
 #else
 #define WF_OPTS(T, ...) (&(const T){ .size = sizeof(T), __VA_ARGS__ })

@@ -46,8 +46,8 @@ typedef struct wfi_cmd_batch {
 
 /* ---- one node asked of a device ---- */
 
-#define WFI_BIND_IN  32 /* operands at most (concat); more are joined in steps */
-#define WFI_BIND_OUT 4
+#define WFI_BIND_IN     32 /* operands at most (concat); more are joined in steps */
+#define WFI_BIND_OUT    4
 #define WFI_BIND_PARAMS 16384 /* several kernels' parameters may stand together */
 
 /* In: what is asked. Out, filled by the implementation that accepts: how it is done. */
@@ -55,17 +55,17 @@ typedef struct wfi_bind {
     uint32_t op; /* wfi_op */
     const wfi_attrs *attr;
     int32_t nin, nout;
-    const wfi_view *in;  /* in[nin]; dtype WF_DTYPE_NONE: operand not given */
-    wfi_view *out;       /* out[nout]: dtype and shape stand, strides are row-major and may be changed */
+    const wfi_view *in; /* in[nin]; dtype WF_DTYPE_NONE: operand not given */
+    wfi_view *out;      /* out[nout]: dtype and shape stand, strides are row-major and may be changed */
     int32_t threads;
 
     wfi_kernel_fn *fn; /* NULL with alias >= 0: no work at all */
     void *params;      /* WFI_BIND_PARAMS bytes, aligned to 64 */
     size_t params_bytes;
     size_t scratch;
-    int32_t alias;         /* out[0] is a view of operand `alias` (-1: it is not) ... */
-    int64_t alias_offset;  /* ... which begins so many elements after the operand's first */
-    uint32_t inplace;      /* bit i: out[0] may take the buffer of operand i, if their layouts are equal */
+    int32_t alias;                     /* out[0] is a view of operand `alias` (-1: it is not) ... */
+    int64_t alias_offset;              /* ... which begins so many elements after the operand's first */
+    uint32_t inplace;                  /* bit i: out[0] may take the buffer of operand i, if their layouts are equal */
     uint32_t inplace_of[WFI_BIND_OUT]; /* the same for the further outputs */
     bool faults;
     const char *impl;  /* "cpu.gemm" */
@@ -75,7 +75,7 @@ typedef struct wfi_bind {
 typedef struct wfi_device_api {
     uint32_t version; /* of this table: 1 */
     const char *name;
-    int (*probe)(void);                                      /* devices there are */
+    int (*probe)(void);                                        /* devices there are */
     wfi_device *(*open)(wfi_mem *mem, int index, int threads); /* NULL: no memory, no thread */
     void (*close)(wfi_device *d);
     void *(*alloc)(wfi_device *d, size_t bytes);

@@ -97,8 +97,17 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
     if (!any || !op->def->grad)
         return;
     size_t mark = c->nown;
-    wf_vjp v = { .in = hin, .nin = (int32_t)nin, .nout = op->nout, .y = out[0], .g = gout[0], .out = out, .gout = gout,
-                 .want = want, .gin = gin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(r.key)), .site = s->site };
+    wf_vjp v = { .in = hin,
+                 .nin = (int32_t)nin,
+                 .nout = op->nout,
+                 .y = out[0],
+                 .g = gout[0],
+                 .out = out,
+                 .gout = gout,
+                 .want = want,
+                 .gin = gin,
+                 .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(r.key)),
+                 .site = s->site };
     if (op->def->grad == wfi_grad_lowered)
         lowered_rule(s, &v, op);
     else
@@ -350,8 +359,9 @@ wf_status wf_grad_(wf_tensor *loss, int32_t n, wf_tensor *const *wrt, wf_tensor 
         static const uint32_t none[3] = { WFI_NONE, WFI_NONE, WFI_NONE };
         if (!in_history(c, wrt[i], "a tensor to differentiate by", site))
             return c->status;
-        if (c->run_now ? !wfi_in_step(c, wrt[i]) && !wfi_emit_track(c, wrt[i], WFI_KEY(WFI_EV_INPUT, wrt[i]->layout, 0), none)
-                       : wfi_emit_bind(c, wrt[i], WF_F32, site) == WFI_NONE)
+        if (c->run_now
+                ? !wfi_in_step(c, wrt[i]) && !wfi_emit_track(c, wrt[i], WFI_KEY(WFI_EV_INPUT, wrt[i]->layout, 0), none)
+                : wfi_emit_bind(c, wrt[i], WF_F32, site) == WFI_NONE)
             return c->status;
     }
     for (int32_t i = 0; i < n && !c->run_now; i += 3)

@@ -51,8 +51,13 @@ uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin
         !wfi_mem_grow(g->mem, &g->value, &g->cap_value, g->nvalue + nout, sizeof *g->value) ||
         !wfi_mem_grow(g->mem, &g->in, &g->cap_in, g->nin + nin, sizeof *g->in))
         return WFI_NO_VALUE;
-    wfi_node n = { .op = op, .payload = payload, .in0 = (uint32_t)g->nin, .out0 = (uint32_t)g->nvalue,
-                   .nin = (uint16_t)nin, .nout = (uint16_t)nout, .prov = prov };
+    wfi_node n = { .op = op,
+                   .payload = payload,
+                   .in0 = (uint32_t)g->nin,
+                   .out0 = (uint32_t)g->nvalue,
+                   .nin = (uint16_t)nin,
+                   .nout = (uint16_t)nout,
+                   .prov = prov };
     if (nin)
         memcpy(g->in + g->nin, in, nin * sizeof *in);
     g->nin += nin;

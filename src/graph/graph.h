@@ -25,8 +25,8 @@ typedef struct wfi_node {
     uint32_t out0;    /* results: values out0 .. out0 + nout */
     uint16_t nin, nout;
     uint32_t flags;
-    uint32_t prov;    /* record of the step */
-    uint64_t hash;    /* structural: operator, attribute, operands' hashes, types */
+    uint32_t prov; /* record of the step */
+    uint64_t hash; /* structural: operator, attribute, operands' hashes, types */
 } wfi_node;
 
 #define WFI_NO_VALUE 0xffffffffu

@@ -7,7 +7,8 @@
  *   run      has the type wfi_kernel_fn and is called many times. It allocates nothing, takes no lock, and finds its
  *            operands in args: outputs first, then inputs, each the address of logical element [0, 0, ...].
  *
- * The order of every sum is a function of the logical shape, the dtype, the attributes and the instruction set alone. */
+ * The order of every sum is a function of the logical shape, the dtype, the attributes and the instruction set alone.
+ */
 #ifndef WFI_KERNEL_KERNEL_H
 #define WFI_KERNEL_KERNEL_H
 #include <stdatomic.h>
@@ -27,7 +28,7 @@ typedef struct wfi_view {
 
 /* The first fault of a run, for instance an index out of range; the plan goes on, its results are dropped. */
 typedef struct wfi_fault {
-    _Atomic int set;  /* claimed by the first that fails */
+    _Atomic int set; /* claimed by the first that fails */
     wf_status status;
     int64_t value;    /* the wrong index ... */
     int64_t position; /* ... where it stands (row-major element number of the index tensor) ... */

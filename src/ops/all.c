@@ -1,5 +1,5 @@
-/* all(x, axes): whether all elements are true along the given axes, of all of them if none are given (WF_NO_DIMS). x: bool. .keep
- * leaves those axes in place with size 1. Of nothing it is true. */
+/* all(x, axes): whether all elements are true along the given axes, of all of them if none are given (WF_NO_DIMS). x:
+ * bool. .keep leaves those axes in place with size 1. Of nothing it is true. */
 #include "ops/op.h"
 
 const wf_op_def wf_op_all = {

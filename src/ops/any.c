@@ -1,5 +1,5 @@
-/* any(x, axes): whether any element is true along the given axes, of all of them if none are given (WF_NO_DIMS). x: bool. .keep
- * leaves those axes in place with size 1. Of nothing it is false. */
+/* any(x, axes): whether any element is true along the given axes, of all of them if none are given (WF_NO_DIMS). x:
+ * bool. .keep leaves those axes in place with size 1. Of nothing it is false. */
 #include "ops/op.h"
 
 const wf_op_def wf_op_any = {

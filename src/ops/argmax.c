@@ -1,5 +1,5 @@
-/* argmax(x, axis): where the largest element along axis stands: i64. The first of equal ones, and the first NaN if there
- * is one. .keep leaves the axis in place with size 1. */
+/* argmax(x, axis): where the largest element along axis stands: i64. The first of equal ones, and the first NaN if
+ * there is one. .keep leaves the axis in place with size 1. */
 #include "ops/op.h"
 
 static void ref(const wf_ref *r)

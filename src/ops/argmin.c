@@ -1,5 +1,5 @@
-/* argmin(x, axis): where the smallest element along axis stands: i64. The first of equal ones, and the first NaN if there
- * is one. .keep leaves the axis in place with size 1. */
+/* argmin(x, axis): where the smallest element along axis stands: i64. The first of equal ones, and the first NaN if
+ * there is one. .keep leaves the axis in place with size 1. */
 #include "ops/op.h"
 
 static void ref(const wf_ref *r)

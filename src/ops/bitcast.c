@@ -9,13 +9,15 @@ static bool map(const wf_op_case *c, char *text, size_t bytes, char *err, size_t
     size_t from = wf_dtype_bytes(c->dtype[0]), to = wf_dtype_bytes(c->a->bitcast.dtype);
     int32_t n = c->in[0].ndim;
     if (!to || !from || (from != to && n == 0) || (to > from && c->in[0].dim[n - 1] % (int64_t)(to / from))) {
-        snprintf(err, err_bytes, "bitcast: %s cannot be read as %s%s", c->in[0].dtype, wf_dtype_name(c->a->bitcast.dtype),
+        snprintf(err, err_bytes, "bitcast: %s cannot be read as %s%s", c->in[0].dtype,
+                 wf_dtype_name(c->a->bitcast.dtype),
                  n ? ": the last axis does not divide" : ": rank 0 has no axis to change");
         return false;
     }
     size_t k = (size_t)snprintf(text, bytes, "x[");
     for (int32_t i = 0; i < n; i++)
-        k += (size_t)snprintf(text + k, bytes - k, "%sf%d%s", i ? " " : "", (int)i, i == n - 1 && from != to ? "!" : "");
+        k +=
+            (size_t)snprintf(text + k, bytes - k, "%sf%d%s", i ? " " : "", (int)i, i == n - 1 && from != to ? "!" : "");
     k += (size_t)snprintf(text + k, bytes - k, "] -> y[");
     for (int32_t i = 0; i < n; i++)
         k += (size_t)snprintf(text + k, bytes - k, i == n - 1 && from != to ? "%so!" : "%sf%d", i ? " " : "", (int)i);

@@ -6,8 +6,8 @@
 static void grad(const wf_vjp *v) /* what was repeated is summed */
 {
     int32_t ndim = wfi_shape(v->y).n;
-    v->gin[0] = wf_sum_(v->g, wfi_axes(v->a->broadcast.axes, ndim),
-                         WF_OPTS(wf_sum_opts, .keep = v->a->broadcast.keep), v->site);
+    v->gin[0] = wf_sum_(v->g, wfi_axes(v->a->broadcast.axes, ndim), WF_OPTS(wf_sum_opts, .keep = v->a->broadcast.keep),
+                        v->site);
 }
 
 static bool check(const wf_op_case *c, char *err, size_t err_bytes)

@@ -22,16 +22,18 @@ static bool map(const wf_op_case *c, char *text, size_t bytes, char *err, size_t
     for (int32_t i = 0; i < have; i++) {
         int64_t x = c->in[0].dim[i], y = to->d[i + extra];
         if (x != y && x != 1) {
-            snprintf(err, err_bytes, "broadcast_to: axis %d of x is %lld and cannot become %lld; only 1 can be repeated",
-                     (int)i, (long long)x, (long long)y);
+            snprintf(err, err_bytes,
+                     "broadcast_to: axis %d of x is %lld and cannot become %lld; only 1 can be repeated", (int)i,
+                     (long long)x, (long long)y);
             return false;
         }
         n += (size_t)snprintf(text + n, bytes - n, x == y ? "%sf%d" : "%s1", i ? " " : "", (int)i);
     }
     n += (size_t)snprintf(text + n, bytes - n, "] -> y[");
     for (int32_t i = 0; i < to->n; i++)
-        n += (size_t)snprintf(text + n, bytes - n, i >= extra && c->in[0].dim[i - extra] == to->d[i] ? "%sf%d" : "%sj%d",
-                              i ? " " : "", (int)(i >= extra && c->in[0].dim[i - extra] == to->d[i] ? i - extra : i));
+        n +=
+            (size_t)snprintf(text + n, bytes - n, i >= extra && c->in[0].dim[i - extra] == to->d[i] ? "%sf%d" : "%sj%d",
+                             i ? " " : "", (int)(i >= extra && c->in[0].dim[i - extra] == to->d[i] ? i - extra : i));
     n += (size_t)snprintf(text + n, bytes - n, "]");
     const char *sep = "; ";
     for (int32_t i = 0; i < to->n; i++)

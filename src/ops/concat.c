@@ -40,5 +40,6 @@ const wf_op_def wf_op_concat = {
     .grad = grad,
     .ref = ref,
     .onnx = "Concat 13",
-    .samples = "f32[2,3] f32[2,4] axis=1; f64[1,3] f64[4,3] f64[2,3] axis=0; i32[2] i32[3] axis=-1; f32[2,0] f32[2,3] axis=1",
+    .samples =
+        "f32[2,3] f32[2,4] axis=1; f64[1,3] f64[4,3] f64[2,3] axis=0; i32[2] i32[3] axis=-1; f32[2,0] f32[2,3] axis=1",
 };

@@ -1,5 +1,5 @@
-/* conv2d_input_grad(dy, w, height, width; stride, pad, dilation, groups): the gradient of conv2d by its images, which is
- * the transposed convolution: dy[N,O,OH,OW], w[O,C/groups,KH,KW] -> [N,C,height,width]. */
+/* conv2d_input_grad(dy, w, height, width; stride, pad, dilation, groups): the gradient of conv2d by its images, which
+ * is the transposed convolution: dy[N,O,OH,OW], w[O,C/groups,KH,KW] -> [N,C,height,width]. */
 #include "ops/op.h"
 
 static void grad(const wf_vjp *v) /* linear in both: the same convolution with the roles exchanged */
@@ -33,9 +33,11 @@ static void ref(const wf_ref *r)
         int64_t n = i / dy->dim[3] / dy->dim[2] / dy->dim[1];
         for (int64_t k = 0; k < cg * kh * kw; k++) {
             int64_t c = k / kh / kw + o / og * cg, p = k / kw % kh, q = k % kw;
-            int64_t h = y * a->stride_h + p * a->dilation_h - a->pad_h, l = x * a->stride_w + q * a->dilation_w - a->pad_w;
+            int64_t h = y * a->stride_h + p * a->dilation_h - a->pad_h,
+                    l = x * a->stride_w + q * a->dilation_w - a->pad_w;
             if (h >= 0 && h < dx->dim[2] && l >= 0 && l < dx->dim[3])
-                dx->d[((n * dx->dim[1] + c) * dx->dim[2] + h) * dx->dim[3] + l] += dy->d[i] * w->d[o * cg * kh * kw + k];
+                dx->d[((n * dx->dim[1] + c) * dx->dim[2] + h) * dx->dim[3] + l] +=
+                    dy->d[i] * w->d[o * cg * kh * kw + k];
         }
     }
 }
@@ -51,6 +53,7 @@ const wf_op_def wf_op_conv2d_input_grad = {
     .grad = grad,
     .ref = ref,
     .onnx = "",
-    .samples = "f32[2,8,5,4] f32[8,3,3,3] height=9 width=8 stride=2 pad=1 groups=2; "
-               "f64[2,3,6,3] f64[3,2,3,2] height=6 width=5 pad_h=1 dilation_w=2; f32[1,4,5,7] f32[4,3,1,1] height=5 width=7",
+    .samples =
+        "f32[2,8,5,4] f32[8,3,3,3] height=9 width=8 stride=2 pad=1 groups=2; "
+        "f64[2,3,6,3] f64[3,2,3,2] height=6 width=5 pad_h=1 dilation_w=2; f32[1,4,5,7] f32[4,3,1,1] height=5 width=7",
 };

@@ -33,7 +33,8 @@ static void ref(const wf_ref *r)
         int64_t n = i / dy->dim[3] / dy->dim[2] / dy->dim[1];
         for (int64_t k = 0; k < cg * kh * kw; k++) {
             int64_t c = k / kh / kw + o / og * cg, p = k / kw % kh, q = k % kw;
-            int64_t h = y * a->stride_h + p * a->dilation_h - a->pad_h, m = l * a->stride_w + q * a->dilation_w - a->pad_w;
+            int64_t h = y * a->stride_h + p * a->dilation_h - a->pad_h,
+                    m = l * a->stride_w + q * a->dilation_w - a->pad_w;
             if (h >= 0 && h < x->dim[2] && m >= 0 && m < x->dim[3])
                 dw->d[o * cg * kh * kw + k] += dy->d[i] * x->d[((n * x->dim[1] + c) * x->dim[2] + h) * x->dim[3] + m];
         }
@@ -41,8 +42,9 @@ static void ref(const wf_ref *r)
 }
 
 const wf_op_def wf_op_conv2d_weight_grad = {
-    .call = "x, dy, kernel_h:i64, kernel_w:i64; stride=1, stride_h=stride, stride_w=stride, pad=0, pad_h=pad, pad_w=pad, "
-            "dilation=1, dilation_h=dilation, dilation_w=dilation, groups=1",
+    .call =
+        "x, dy, kernel_h:i64, kernel_w:i64; stride=1, stride_h=stride, stride_w=stride, pad=0, pad_h=pad, pad_w=pad, "
+        "dilation=1, dilation_h=dilation, dilation_w=dilation, groups=1",
     .axes = "x[.. n (g c) h! w!] dy[.. n (g o) oh! ow!] -> dw[.. (g o) c p! q!]; g=groups, p=kernel_h, q=kernel_w",
     .types = "float",
     .primitive = "kernel",

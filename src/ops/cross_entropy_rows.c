@@ -1,7 +1,7 @@
 /* cross_entropy_rows(x, t; ignore, has_ignore, smoothing): the cross entropy of each row of logits with its label.
- * x: float[..., V], t: i64 or i32[...] in 0 .. V-1 -> loss[...], weight[...]. loss = logsumexp(x) - x[t]; with smoothing
- * a: (1 - a) of that and a times the mean over all labels. Rows whose label is `ignore` (with has_ignore) have loss and
- * weight 0, the others weight 1. wf_cross_entropy makes the (sum, weight) pair of it. */
+ * x: float[..., V], t: i64 or i32[...] in 0 .. V-1 -> loss[...], weight[...]. loss = logsumexp(x) - x[t]; with
+ * smoothing a: (1 - a) of that and a times the mean over all labels. Rows whose label is `ignore` (with has_ignore)
+ * have loss and weight 0, the others weight 1. wf_cross_entropy makes the (sum, weight) pair of it. */
 #include "ops/op.h"
 
 /* 1 where the label counts, 0 where it is ignored; float[...]. */

@@ -1,6 +1,6 @@
 /* layer_norm(x; weight, bias, eps=1e-5): (x - mean) / sqrt(variance + eps) * weight + bias along the last axis.
- * x: float[..., n], weight and bias: float[n]. The variance is the mean of squared differences, in two corrected passes;
- * a row that leaves the range of f32 is done in f64. Ba, Kiros and Hinton, arXiv:1607.06450. */
+ * x: float[..., n], weight and bias: float[n]. The variance is the mean of squared differences, in two corrected
+ * passes; a row that leaves the range of f32 is done in f64. Ba, Kiros and Hinton, arXiv:1607.06450. */
 #include "ops/op.h"
 
 static wf_tensor *lower(const wf_args *v)
@@ -24,7 +24,8 @@ static void grad(const wf_vjp *v)
     wf_tensor *w = v->nin > 1 ? v->in[1] : NULL;
     double eps = v->a->layer_norm.eps > 0 ? v->a->layer_norm.eps : WF_ZERO;
     if (v->want[0])
-        v->gin[0] = wf_layer_norm_grad_(v->in[0], v->g, WF_OPTS(wf_layer_norm_grad_opts, .weight = w, .eps = eps), v->site);
+        v->gin[0] =
+            wf_layer_norm_grad_(v->in[0], v->g, WF_OPTS(wf_layer_norm_grad_opts, .weight = w, .eps = eps), v->site);
     bool gamma = v->nin > 1 && v->want[1], beta = v->nin > 2 && v->want[2];
     if (gamma || beta) {
         wf_tensor *dbeta = NULL;

@@ -1,7 +1,8 @@
 /* max_pool2d(x; kernel, stride, pad, dilation, ceil): the largest element of each window of an image.
- * x: [N, C, H, W] -> [N, C, OH, OW]. kernel, stride (default: kernel), pad and dilation set both directions, kernel_h and
- * kernel_w and so on one. With ceil the last window may reach over the end, but it starts inside the image or its leading
- * pad. What lies outside takes no part. A NaN in the window gives NaN; the first of equal elements gets the gradient. */
+ * x: [N, C, H, W] -> [N, C, OH, OW]. kernel, stride (default: kernel), pad and dilation set both directions, kernel_h
+ * and kernel_w and so on one. With ceil the last window may reach over the end, but it starts inside the image or its
+ * leading pad. What lies outside takes no part. A NaN in the window gives NaN; the first of equal elements gets the
+ * gradient. */
 #include <stdio.h>
 #include "ops/op.h"
 
@@ -26,12 +27,12 @@ static bool check(const wf_op_case *c, char *err, size_t bytes)
 static void grad(const wf_vjp *v)
 {
     const wfi_attr_max_pool2d *a = &v->a->max_pool2d;
-    v->gin[0] = wf_max_pool2d_grad_(
-        v->in[0], v->g,
-        WF_OPTS(wf_max_pool2d_grad_opts, .kernel_h = a->kernel_h, .kernel_w = a->kernel_w, .stride_h = a->stride_h,
-                .stride_w = a->stride_w, .pad_h = a->pad_h, .pad_w = a->pad_w, .dilation_h = a->dilation_h,
-                .dilation_w = a->dilation_w),
-        v->site);
+    v->gin[0] =
+        wf_max_pool2d_grad_(v->in[0], v->g,
+                            WF_OPTS(wf_max_pool2d_grad_opts, .kernel_h = a->kernel_h, .kernel_w = a->kernel_w,
+                                    .stride_h = a->stride_h, .stride_w = a->stride_w, .pad_h = a->pad_h,
+                                    .pad_w = a->pad_w, .dilation_h = a->dilation_h, .dilation_w = a->dilation_w),
+                            v->site);
 }
 
 static void ref(const wf_ref *r)
@@ -68,5 +69,6 @@ const wf_op_def wf_op_max_pool2d = {
     .ref = ref,
     .onnx = "MaxPool 12",
     .samples = "f32[2,3,6,8] kernel=2; f64[1,2,7,5] kernel=3 stride=2 pad=1; f32[1,5,8,10] kernel=3 stride=4 ceil=1; "
-               "f64[2,2,9,9] kernel=2 stride=1 dilation=2; bf16[1,33,4,6] kernel=2; f32[1,1,5,5] kernel=3 stride=3 pad=1 ceil=1",
+               "f64[2,2,9,9] kernel=2 stride=1 dilation=2; bf16[1,33,4,6] kernel=2; f32[1,1,5,5] kernel=3 stride=3 "
+               "pad=1 ceil=1",
 };

@@ -30,17 +30,18 @@ static void grad(const wf_vjp *v)
 {
     const wfi_attr_max_pool2d_grad *a = &v->a->max_pool2d_grad;
     if (v->want[1])
-        v->gin[1] = wf_max_pool2d_pick_(
-            v->in[0], v->g, v->in[1],
-            WF_OPTS(wf_max_pool2d_pick_opts, .kernel_h = a->kernel_h, .kernel_w = a->kernel_w, .stride_h = a->stride_h,
-                    .stride_w = a->stride_w, .pad_h = a->pad_h, .pad_w = a->pad_w, .dilation_h = a->dilation_h,
-                    .dilation_w = a->dilation_w),
-            v->site);
+        v->gin[1] =
+            wf_max_pool2d_pick_(v->in[0], v->g, v->in[1],
+                                WF_OPTS(wf_max_pool2d_pick_opts, .kernel_h = a->kernel_h, .kernel_w = a->kernel_w,
+                                        .stride_h = a->stride_h, .stride_w = a->stride_w, .pad_h = a->pad_h,
+                                        .pad_w = a->pad_w, .dilation_h = a->dilation_h, .dilation_w = a->dilation_w),
+                                v->site);
 }
 
 const wf_op_def wf_op_max_pool2d_grad = {
-    .call = "x, dy; kernel=1, kernel_h=kernel, kernel_w=kernel, stride=kernel, stride_h=stride, stride_w=stride, pad=0, "
-            "pad_h=pad, pad_w=pad, dilation=1, dilation_h=dilation, dilation_w=dilation",
+    .call =
+        "x, dy; kernel=1, kernel_h=kernel, kernel_w=kernel, stride=kernel, stride_h=stride, stride_w=stride, pad=0, "
+        "pad_h=pad, pad_w=pad, dilation=1, dilation_h=dilation, dilation_w=dilation",
     .axes = "x[.. c h! w!] dy[.. c oh! ow!] -> dx[.. c h! w!]",
     .types = "float",
     .primitive = "kernel",

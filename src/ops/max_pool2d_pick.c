@@ -1,17 +1,17 @@
-/* max_pool2d_pick(x, g, like; kernel, stride, pad, dilation): the elements of g that stand where x has the first maximum
- * of each window of max_pool2d. x, g: [N, C, H, W]; like: [N, C, OH, OW] gives the sizes -> [N, C, OH, OW]. */
+/* max_pool2d_pick(x, g, like; kernel, stride, pad, dilation): the elements of g that stand where x has the first
+ * maximum of each window of max_pool2d. x, g: [N, C, H, W]; like: [N, C, OH, OW] gives the sizes -> [N, C, OH, OW]. */
 #include "ops/op.h"
 
 static void grad(const wf_vjp *v)
 {
     const wfi_attr_max_pool2d_pick *a = &v->a->max_pool2d_pick;
     if (v->want[1])
-        v->gin[1] = wf_max_pool2d_grad_(
-            v->in[0], v->g,
-            WF_OPTS(wf_max_pool2d_grad_opts, .kernel_h = a->kernel_h, .kernel_w = a->kernel_w, .stride_h = a->stride_h,
-                    .stride_w = a->stride_w, .pad_h = a->pad_h, .pad_w = a->pad_w, .dilation_h = a->dilation_h,
-                    .dilation_w = a->dilation_w),
-            v->site);
+        v->gin[1] =
+            wf_max_pool2d_grad_(v->in[0], v->g,
+                                WF_OPTS(wf_max_pool2d_grad_opts, .kernel_h = a->kernel_h, .kernel_w = a->kernel_w,
+                                        .stride_h = a->stride_h, .stride_w = a->stride_w, .pad_h = a->pad_h,
+                                        .pad_w = a->pad_w, .dilation_h = a->dilation_h, .dilation_w = a->dilation_w),
+                                v->site);
 }
 
 static void ref(const wf_ref *r)
@@ -44,5 +44,6 @@ const wf_op_def wf_op_max_pool2d_pick = {
     .grad = grad,
     .ref = ref,
     .onnx = "",
-    .samples = "f32[2,3,6,8] f32[2,3,6,8] f32[2,3,3,4] kernel=2; f64[1,2,7,5] f64[1,2,7,5] f64[1,2,4,3] kernel=3 stride=2 pad=1",
+    .samples = "f32[2,3,6,8] f32[2,3,6,8] f32[2,3,3,4] kernel=2; f64[1,2,7,5] f64[1,2,7,5] f64[1,2,4,3] kernel=3 "
+               "stride=2 pad=1",
 };

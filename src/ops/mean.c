@@ -2,7 +2,6 @@
  * many there are, rounded once. .keep leaves those axes in place with size 1. The mean of nothing is NaN. */
 #include "ops/op.h"
 
-
 /* y or g with the reduced axes as 1, so that it broadcasts to x. */
 static wf_tensor *kept(wf_tensor *t, const wf_vjp *v, wf_dims axes, bool keep)
 {

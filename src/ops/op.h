@@ -17,8 +17,8 @@
 #ifndef WFI_OPS_OP_H
 #define WFI_OPS_OP_H
 #include "weft/tensor.h"
-#include "weft/ops.h"   /* generated: the public builders */
-#include "ops_enum.h"   /* generated: wfi_op, wfi_ew_row, wfi_attr_NAME, wfi_attrs */
+#include "weft/ops.h" /* generated: the public builders */
+#include "ops_enum.h" /* generated: wfi_op, wfi_ew_row, wfi_attr_NAME, wfi_attrs */
 #include "graph/axis.h"
 #include "ops/op_types.h"
 
@@ -37,12 +37,12 @@ typedef struct wf_args {
 typedef struct wf_vjp {
     wf_tensor *const *in; /* in[nin], as in wf_args */
     int32_t nin, nout;
-    wf_tensor *y;           /* the first result ... */
-    wf_tensor *g;           /* ... and its incoming gradient, NULL if only later outputs have one */
-    wf_tensor *const *out;  /* out[nout], gout[nout]: all results and gradients; gout[i] NULL: none came */
+    wf_tensor *y;          /* the first result ... */
+    wf_tensor *g;          /* ... and its incoming gradient, NULL if only later outputs have one */
+    wf_tensor *const *out; /* out[nout], gout[nout]: all results and gradients; gout[i] NULL: none came */
     wf_tensor *const *gout;
-    const bool *want;       /* want[nin] */
-    wf_tensor **gin;        /* gin[nin], NULL at first */
+    const bool *want; /* want[nin] */
+    wf_tensor **gin;  /* gin[nin], NULL at first */
     const wfi_attrs *a;
     const char *site;
 } wf_vjp;
@@ -104,10 +104,10 @@ typedef struct wf_op_def {
 /* ---- the table of all operators: generated, indexed by wfi_op ---- */
 typedef struct wfi_op_field {
     const char *name;
-    uint8_t type;    /* wfi_attr_type */
-    bool required;   /* positional: no default */
-    uint16_t offset; /* in wfi_attr_NAME; WFI_ATTR_SHORTHAND: only the default of others, not stored */
-    double value;    /* the default (WFI_ATTR_DIMS: n, -1 for "all"); meaningless where required or from */
+    uint8_t type;     /* wfi_attr_type */
+    bool required;    /* positional: no default */
+    uint16_t offset;  /* in wfi_attr_NAME; WFI_ATTR_SHORTHAND: only the default of others, not stored */
+    double value;     /* the default (WFI_ATTR_DIMS: n, -1 for "all"); meaningless where required or from */
     const char *from; /* the option whose value is the default, or NULL */
 } wfi_op_field;
 
@@ -125,7 +125,7 @@ typedef struct wfi_op_info {
     uint8_t linear; /* bit i: linear in operand i, the others held ... */
     uint8_t joint;  /* ... but these only together: y(a + a', b + b') = y(a, b) + y(a', b') */
     uint16_t attr_bytes;
-    int16_t ew; /* WFI_EW_..., -1 where it is none */
+    int16_t ew;              /* WFI_EW_..., -1 where it is none */
     uint8_t tin[8], tout[4]; /* WFI_T_...: the same class means the same type; tin[1] END: all operands alike */
 } wfi_op_info;
 
@@ -153,7 +153,7 @@ bool wfi_op_bind(const wfi_op_info *op, const void *attr, int nin, const wfi_axi
 bool wfi_op_needs_some(const wf_op_case *c, wf_dims axes, const char *name, char *err, size_t err_bytes);
 
 /* ---- references that follow from the map alone (ref.c) ---- */
-void wfi_ref_sum(const wf_ref *r);  /* y += the product of the operands: contractions, sums, every movement */
+void wfi_ref_sum(const wf_ref *r); /* y += the product of the operands: contractions, sums, every movement */
 void wfi_ref_max(const wf_ref *r);
 void wfi_ref_min(const wf_ref *r);
 void wfi_ref_prod(const wf_ref *r);

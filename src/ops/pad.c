@@ -45,5 +45,6 @@ const wf_op_def wf_op_pad = {
     .grad = grad,
     .ref = ref,
     .onnx = "",
-    .samples = "f32[4,5] axis=1 lo=1 hi=2; f64[3,2] axis=0 lo=0 hi=1 value=2.5; i32[2,3,2] axis=-2 lo=2 hi=0; bf16[5] axis=0 lo=1 hi=1",
+    .samples = "f32[4,5] axis=1 lo=1 hi=2; f64[3,2] axis=0 lo=0 hi=1 value=2.5; i32[2,3,2] axis=-2 lo=2 hi=0; bf16[5] "
+               "axis=0 lo=1 hi=1",
 };

@@ -1,5 +1,5 @@
-/* put_along(i, u, axis, length): elements of u added into zeros along axis: y[..., i[..., k, ...], ...] += u[..., k, ...],
- * in ascending order of k. i: i64 or i32 in 0 .. length-1. The gradient of take_along. */
+/* put_along(i, u, axis, length): elements of u added into zeros along axis: y[..., i[..., k, ...], ...] += u[..., k,
+ * ...], in ascending order of k. i: i64 or i32 in 0 .. length-1. The gradient of take_along. */
 #include "ops/op.h"
 
 static void grad(const wf_vjp *v)

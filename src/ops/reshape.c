@@ -96,5 +96,6 @@ const wf_op_def wf_op_reshape = {
     .grad = grad,
     .ref = ref,
     .onnx = "Reshape 14",
-    .samples = "f32[2,3,4] shape=[6,4]; f64[6,4] shape=[8,-1]; i32[4] shape=[2,1,2]; bf16[2,3] shape=[6]; f32[1] shape=[]",
+    .samples =
+        "f32[2,3,4] shape=[6,4]; f64[6,4] shape=[8,-1]; i32[4] shape=[2,1,2]; bf16[2,3] shape=[6]; f32[1] shape=[]",
 };

@@ -20,7 +20,8 @@ static void grad(const wf_vjp *v) /* g into zeros */
 {
     const wfi_attr_slice *a = &v->a->slice;
     wf_tensor *zeros = wf_broadcast_to_(wfi_like(v->g, 0), wfi_shape(v->in[0]), v->site);
-    v->gin[0] = wf_slice_update_(zeros, v->g, a->axis, a->start, WF_OPTS(wf_slice_update_opts, .step = a->step), v->site);
+    v->gin[0] =
+        wf_slice_update_(zeros, v->g, a->axis, a->start, WF_OPTS(wf_slice_update_opts, .step = a->step), v->site);
 }
 
 const wf_op_def wf_op_slice = {

@@ -24,8 +24,8 @@ static void grad(const wf_vjp *v)
     int32_t axis = a->axis < 0 ? a->axis + u.n : a->axis;
     if (v->want[0]) {
         wf_tensor *zeros = wf_broadcast_to_(wfi_like(v->g, 0), u, v->site);
-        v->gin[0] = wf_slice_update_(v->g, zeros, a->axis, a->start,
-                                     WF_OPTS(wf_slice_update_opts, .step = a->step), v->site);
+        v->gin[0] =
+            wf_slice_update_(v->g, zeros, a->axis, a->start, WF_OPTS(wf_slice_update_opts, .step = a->step), v->site);
     }
     if (v->want[1])
         v->gin[1] = wf_slice_(v->g, a->axis, a->start, u.d[axis], WF_OPTS(wf_slice_opts, .step = a->step), v->site);
@@ -60,5 +60,6 @@ const wf_op_def wf_op_slice_update = {
     .grad = grad,
     .ref = ref,
     .onnx = "",
-    .samples = "f32[5,4] f32[2,4] axis=0 start=1; f64[2,7] f64[2,3] axis=-1 start=1 step=2; i32[6] i32[1] axis=0 start=5",
+    .samples =
+        "f32[5,4] f32[2,4] axis=0 start=1; f64[2,7] f64[2,3] axis=-1 start=1 step=2; i32[6] i32[1] axis=0 start=5",
 };

@@ -43,7 +43,8 @@ static bool leaf_storage(builder *b, const wfi_node *n)
     if (n->op == WFI_NODE_VAR) /* one storage a variable, however often it is asked for */
         for (uint32_t s = 0; s < b->p->nstorage; s++)
             if (b->p->storage[s].place == WFI_PLACE_VAR && b->p->storage[s].id == id)
-                return b->p->value_storage[v] = s, (b->p->value_layout[v] = wfi_ids_dense(g->ids, g->value[v].type)) != 0;
+                return b->p->value_storage[v] = s,
+                       (b->p->value_layout[v] = wfi_ids_dense(g->ids, g->value[v].type)) != 0;
     if (n->op == WFI_NODE_CONST) {
         const double *value = wfi_attr_data(g->ids, id);
         b->p->konst[b->p->nkonst] = 0;
@@ -73,8 +74,9 @@ static bool bind_node(builder *b, uint32_t k)
     b->bound[k] = e;
     for (uint32_t i = 0; i < n->nout; i++) {
         p->value_layout[n->out0 + i] = e->layout[i];
-        p->value_storage[n->out0 + i] = e->alias >= 0 ? p->value_storage[g->in[n->in0 + (uint32_t)e->alias]]
-                                                      : new_storage(b, WFI_PLACE_ARENA, 0, wfi_type_at(g->ids, e->type[i])->bytes, p->ncmd);
+        p->value_storage[n->out0 + i] =
+            e->alias >= 0 ? p->value_storage[g->in[n->in0 + (uint32_t)e->alias]]
+                          : new_storage(b, WFI_PLACE_ARENA, 0, wfi_type_at(g->ids, e->type[i])->bytes, p->ncmd);
         if (p->value_storage[n->out0 + i] == WFI_NO_VALUE)
             return false;
     }
@@ -282,8 +284,12 @@ static bool flatten(builder *b)
         if (!b->bound[k] || b->cmd_of[k] == WFI_NO_VALUE)
             continue;
         uint32_t q = b->cmd_of[k];
-        p->cmd[q] = (wfi_cmd){ .fn = b->bound[k]->fn, .params = b->bound[k]->params, .args = p->args + at,
-                               .bytes = b->bound[k]->scratch, .node = (uint32_t)k, .kind = WFI_CMD_KERNEL,
+        p->cmd[q] = (wfi_cmd){ .fn = b->bound[k]->fn,
+                               .params = b->bound[k]->params,
+                               .args = p->args + at,
+                               .bytes = b->bound[k]->scratch,
+                               .node = (uint32_t)k,
+                               .kind = WFI_CMD_KERNEL,
                                .faults = b->bound[k]->faults };
         p->cmd_node[q] = (uint32_t)k;
         p->cmd_impl[q] = b->bound[k]->impl;
@@ -381,7 +387,10 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
     wfi_graph_init(&p->graph, c->mem, &c->ids);
     bool ok = wfi_lower_trace(c, t, &p->graph);
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
-    builder b = { .c = c, .p = p, .g = &p->graph, .bound = wfi_mem_zalloc(c->mem, nn * sizeof *b.bound),
+    builder b = { .c = c,
+                  .p = p,
+                  .g = &p->graph,
+                  .bound = wfi_mem_zalloc(c->mem, nn * sizeof *b.bound),
                   .cmd_of = wfi_mem_array(c->mem, nn, sizeof *b.cmd_of) };
     p->value_storage = wfi_mem_array(c->mem, nv, sizeof *p->value_storage);
     p->value_layout = wfi_mem_array(c->mem, nv, sizeof *p->value_layout);
@@ -403,9 +412,9 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
         return;
     if (c->last_plan == p)
         c->last_plan = NULL;
-    void *const parts[] = { p->cmd,      p->cmd_node, p->cmd_impl, p->args,         p->where, p->storage,      p->ext,
-                            p->ext_arg0, p->ext_args, p->ext_ptr,  p->fresh,        p->out,   p->value_storage, p->value_layout,
-                            p->konst };
+    void *const parts[] = { p->cmd,     p->cmd_node, p->cmd_impl,      p->args,         p->where,
+                            p->storage, p->ext,      p->ext_arg0,      p->ext_args,     p->ext_ptr,
+                            p->fresh,   p->out,      p->value_storage, p->value_layout, p->konst };
     wfi_graph_free(&p->graph);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         wfi_mem_free(c->mem, parts[i]);

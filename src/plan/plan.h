@@ -24,7 +24,7 @@ typedef enum wfi_place {
 
 typedef struct wfi_storage {
     uint8_t place;
-    bool written;      /* VAR: the step writes into the variable's own buffer */
+    bool written; /* VAR: the step writes into the variable's own buffer */
     uint32_t id;
     size_t bytes, offset;
     uint32_t first, last; /* commands between which it is alive, inclusive; first: the one that writes it */
@@ -53,19 +53,19 @@ struct wfi_plan {
     uint32_t next;
     uint32_t *ext_arg0; /* ... and their arguments: ext_args[ext_arg0[i] .. ext_arg0[i + 1]) */
     uint32_t *ext_args;
-    void **ext_ptr; /* what was patched last */
+    void **ext_ptr;         /* what was patched last */
     struct wfi_buf **fresh; /* of ext that are FRESH, during a run */
     wfi_plan_out *out;
     uint32_t nout;
     uint64_t *konst;
     uint32_t nkonst;
-    void *base; /* the arena that addresses were patched for */
-    size_t arena, bound; /* bytes: planned, and the largest sum of live storages */
-    bool reuse;          /* storages share memory (WEFT_REUSE=0 turns it off) */
-    uint32_t *cmd_node;  /* node of each command, for texts */
-    wfi_graph graph;     /* what it was made from */
+    void *base;                             /* the arena that addresses were patched for */
+    size_t arena, bound;                    /* bytes: planned, and the largest sum of live storages */
+    bool reuse;                             /* storages share memory (WEFT_REUSE=0 turns it off) */
+    uint32_t *cmd_node;                     /* node of each command, for texts */
+    wfi_graph graph;                        /* what it was made from */
     uint32_t *value_storage, *value_layout; /* of each value of the graph */
-    const char **cmd_impl; /* "cpu.gemm" */
+    const char **cmd_impl;                  /* "cpu.gemm" */
     uint64_t runs;
 };
 typedef struct wfi_plan wfi_plan;

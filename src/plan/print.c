@@ -57,7 +57,6 @@ void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t 
     for (uint32_t i = 0; i < p->nout; i++) {
         const wfi_storage *s = &p->storage[p->out[i].storage];
         wfi_text_addf(t, "%s %u from %s.%u%s\n", p->out[i].assign ? "assign" : "result", p->out[i].id,
-                      place_name[s->place], s->id,
-                      s->place == WFI_PLACE_VAR && s->written ? ", in place" : "");
+                      place_name[s->place], s->id, s->place == WFI_PLACE_VAR && s->written ? ", in place" : "");
     }
 }

@@ -157,7 +157,8 @@ wf_ctx *wf_ctx_new(const wf_ctx_opts *o)
     c->mode = mode_of(c, o);
     c->seed = seed_of(c, o);
     if (o->device && strcmp(o->device, "cpu"))
-        wfi_error_set(c, WF_ERR_UNSUPPORTED, "wf_ctx_new", NULL, "device \"%.40s\" is not known; there is: cpu", o->device);
+        wfi_error_set(c, WF_ERR_UNSUPPORTED, "wf_ctx_new", NULL, "device \"%.40s\" is not known; there is: cpu",
+                      o->device);
     return c;
 }
 
@@ -245,7 +246,8 @@ int wf_ctx_close(wf_ctx *c)
     free_step(c, &c->captured);
     for (size_t i = 0; i < c->nhchunk; i++)
         wfi_mem_free(c->mem, c->hchunk[i]);
-    void *const lists[] = { c->hchunk, c->own, c->var, c->bound, c->infer, c->arena, c->explain, c->adj, c->mark, c->kept, c->bind_params };
+    void *const lists[] = { c->hchunk,  c->own, c->var,  c->bound, c->infer,      c->arena,
+                            c->explain, c->adj, c->mark, c->kept,  c->bind_params };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         wfi_mem_free(c->mem, lists[i]);
     wfi_arena_free(&c->bound_data);

@@ -110,7 +110,8 @@ void wfi_handle_drop(wf_ctx *c, wf_tensor *h)
 
 bool wfi_handle_own(wf_ctx *c, wf_tensor *h)
 {
-    if (WFI_UNLIKELY(c->nown == c->cap_own) && !wfi_mem_grow(c->mem, &c->own, &c->cap_own, c->nown + 1, sizeof *c->own)) {
+    if (WFI_UNLIKELY(c->nown == c->cap_own) &&
+        !wfi_mem_grow(c->mem, &c->own, &c->cap_own, c->nown + 1, sizeof *c->own)) {
         wfi_error_memory(c, "the scope's list", h->site);
         return false;
     }

@@ -51,7 +51,7 @@ enum {
 
 /* key = operator or event : 16 | payload (attribute id, variable, type) : 32 | operands : 15 | no history : 1 */
 #define WFI_KEY(op, payload, nin) ((uint64_t)(op) | (uint64_t)(payload) << 16 | (uint64_t)(nin) << 48)
-#define WFI_KEY_OP(key)           ((uint32_t)((key) & 0xffff))
+#define WFI_KEY_OP(key)           ((uint32_t)((key)&0xffff))
 #define WFI_KEY_PAYLOAD(key)      ((uint32_t)((key) >> 16))
 #define WFI_KEY_NIN(key)          ((uint32_t)((key) >> 48 & 0x7fff))
 #define WFI_KEY_NOGRAD            ((uint64_t)1 << 63)
@@ -104,8 +104,8 @@ struct wf_var {
     char *name;
     const char *site;
     wfi_buf *buf;
-    uint64_t cur; /* tag of the record assigned in this step */
-    uint64_t val; /* tag of the last VALUE record ... */
+    uint64_t cur;        /* tag of the record assigned in this step */
+    uint64_t val;        /* tag of the last VALUE record ... */
     uint32_t val_serial; /* ... valid while the context's is the same */
     uint32_t id, type;
     uint32_t mark; /* of the sweep that wants its gradient ... */
@@ -178,7 +178,7 @@ typedef struct wfi_steprec {
     const wfi_rec *base;   /* the trace's records, or scratch */
     wfi_trace *tr;         /* NULL: recording */
     wfi_rec *scratch;
-    size_t cap;      /* of H and scratch */
+    size_t cap; /* of H and scratch */
     size_t cap_rec;
     uint32_t n;      /* records in scratch */
     uint32_t done;   /* > 0: a read has flushed */
@@ -195,7 +195,7 @@ typedef struct wfi_steprec {
 struct wf_runtime {
     wfi_mem mem;
     wfi_device *device;
-    _Atomic uint64_t step; /* tags differ between contexts */
+    _Atomic uint64_t step;    /* tags differ between contexts */
     const volatile int *ours; /* a page that a forked child finds wiped: 0 there. NULL: ask for the process id */
     size_t page;
     _Atomic uint32_t refs;
@@ -205,7 +205,7 @@ struct wf_runtime {
 struct wf_ctx {
     wfi_steprec r;
     wfi_steprec captured; /* eager mode: the steps of captured calls; their handles stay from call to call */
-    bool run_now; /* eager mode, or outside a step */
+    bool run_now;         /* eager mode, or outside a step */
     bool in_step, notape, in_child_check;
     wf_mode mode;
     uint64_t keybits; /* WFI_KEY_NOGRAD inside a no_grad scope */
@@ -279,7 +279,8 @@ void wfi_ctx_own(wf_ctx *c, wfi_owned *o);
 void wfi_ctx_disown(wf_ctx *c, wfi_owned *o);
 
 /* ---- error.c ---- */
-/* Keeps the first error; false if one is pending already. format: one line, without the operator's name ("" for none); site: the user's line. */
+/* Keeps the first error; false if one is pending already. format: one line, without the operator's name ("" for none);
+ * site: the user's line. */
 bool wfi_error_set(wf_ctx *c, wf_status status, const char *op, const char *site, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Adds a line: "  a: result of flatten, train.c:38". */
@@ -331,7 +332,8 @@ const wfi_infer *wfi_infer_get(wf_ctx *c, uint64_t key, uint32_t nin, const uint
 
 /* ---- emit.c ---- */
 bool wfi_steprec_grow(wf_ctx *c, size_t need);
-/* Compares with the prediction, leaves it, or records. type: of the result, 0: none or to be taken from the prediction. */
+/* Compares with the prediction, leaves it, or records. type: of the result, 0: none or to be taken from the prediction.
+ */
 wf_tensor *wfi_emit_record(wf_ctx *c, uint64_t key, uint32_t a, uint32_t b, uint32_t d, uint32_t type,
                            const char *site);
 /* The ordinal of t in this step; leaves are taken in. WFI_NONE and a pending error on failure. */
@@ -344,8 +346,7 @@ static inline bool wfi_in_step(const wf_ctx *c, const wf_tensor *t)
 /* A handle whose scope has ended. */
 static inline bool wfi_stale(const wf_ctx *c, const wf_tensor *t)
 {
-    return (t->flags & WFI_H_DEAD) ||
-           (!t->layout && !(t->flags & WFI_H_WEAK) && (c->run_now || !wfi_in_step(c, t)));
+    return (t->flags & WFI_H_DEAD) || (!t->layout && !(t->flags & WFI_H_WEAK) && (c->run_now || !wfi_in_step(c, t)));
 }
 /* Appends to the tape of an eager step. */
 wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3]);
@@ -366,7 +367,7 @@ void wfi_trace_free_all(wf_ctx *c);
 wf_status wfi_run_records(wf_ctx *c, uint32_t n, uint32_t want, bool last);
 wf_status wfi_run_bound(wf_ctx *c, const wfi_bound *b, void **args, const char *site, uint32_t op);
 void wfi_run_fault(wf_ctx *c, uint32_t op, const char *site);
-uint32_t wfi_run_operands(const wfi_rec *base, uint32_t i, uint32_t *in); /* in[WFI_BIND_IN]; how many */
+uint32_t wfi_run_operands(const wfi_rec *base, uint32_t i, uint32_t *in);          /* in[WFI_BIND_IN]; how many */
 wf_status wfi_run_copy(wf_ctx *c, const wf_tensor *t, void *to, const char *site); /* row-major */
 wf_status wfi_run_assign(wf_ctx *c, wf_var *v, const wf_tensor *t);                /* now */
 /* A pointer to logical element 0. */

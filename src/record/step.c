@@ -7,7 +7,8 @@ bool wfi_step_check(wf_ctx *c)
 {
     if (WFI_UNLIKELY(c->rt->ours ? !*c->rt->ours : c->pid != (int32_t)getpid()))
         wfi_error_set(c, WF_ERR_STATE, "", NULL, "this context was made before fork: a child cannot use it");
-    if (WFI_UNLIKELY(atomic_load_explicit(&c->interrupted, memory_order_relaxed)) && atomic_exchange(&c->interrupted, 0))
+    if (WFI_UNLIKELY(atomic_load_explicit(&c->interrupted, memory_order_relaxed)) &&
+        atomic_exchange(&c->interrupted, 0))
         wfi_error_set(c, WF_ERR_INTERRUPTED, "", NULL, "interrupted");
     return c->status == WF_OK;
 }
@@ -223,12 +224,11 @@ wf_scope wf_scope_begin_(wf_ctx *c, const char *name, const wf_scope_opts *o, co
     for (uint32_t i = 1; i <= c->depth; i++)
         same += c->frame[i].site == site;
     if (same >= WFI_SITE_MAX || c->depth + 1 >= WFI_SCOPE_MAX) {
-        wfi_error_set(c, WF_ERR_STATE, "wf_scope_begin", site, "scope %s is open %u times here: a wf_scope_end is missing",
-                      name ? name : "?", same);
+        wfi_error_set(c, WF_ERR_STATE, "wf_scope_begin", site,
+                      "scope %s is open %u times here: a wf_scope_end is missing", name ? name : "?", same);
         return none;
     }
-    c->frame[++c->depth] =
-        (wfi_frame){ name, site, ++c->serial, (uint32_t)c->nown, o->group, o->no_grad };
+    c->frame[++c->depth] = (wfi_frame){ name, site, ++c->serial, (uint32_t)c->nown, o->group, o->no_grad };
     if (!o->group && !c->step_depth) {
         (void)wfi_step_check(c);
         c->step_depth = c->depth;
@@ -280,7 +280,8 @@ wf_status wf_scope_end(wf_ctx *c, wf_scope s)
     if (!s.depth || s.depth > c->depth || c->frame[s.depth].serial != s.serial)
         return c->status; /* an outer scope has repaired it already */
     if (c->r.recording_only && s.depth <= c->step_depth) {
-        wfi_error_set(c, WF_ERR_STATE, "wf_scope_end", c->frame[s.depth].site, "a captured body cannot end a scope around it");
+        wfi_error_set(c, WF_ERR_STATE, "wf_scope_end", c->frame[s.depth].site,
+                      "a captured body cannot end a scope around it");
         return c->status;
     }
     while (c->depth >= s.depth) {

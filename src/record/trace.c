@@ -123,8 +123,8 @@ static void trace_free(wf_ctx *c, wfi_trace *t)
 static void evict(wf_ctx *c)
 {
     bool any = false;
-    for (wfi_trace *t = c->oldest, *newer; t && (c->ntrace > TRACES_MAX * 3 / 4 || c->trace_bytes > TRACE_BYTES_MAX / 4 * 3);
-         t = newer) {
+    for (wfi_trace *t = c->oldest, *newer;
+         t && (c->ntrace > TRACES_MAX * 3 / 4 || c->trace_bytes > TRACE_BYTES_MAX / 4 * 3); t = newer) {
         newer = t->newer;
         if (t->children || t == c->last)
             continue;

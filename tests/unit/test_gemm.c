@@ -1,4 +1,5 @@
-/* Matrix products: bit for bit the three plain loops, for every type, layout, tier, thread count and instruction set. */
+/* Matrix products: bit for bit the three plain loops, for every type, layout, tier, thread count and instruction set.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -289,7 +290,8 @@ static void run_one(const tensor *a, const tensor *b, const tensor *c, int threa
                  gemm->name, a->view.dtype, c->view.dtype, threads, (long long)g.m, (long long)g.n, (long long)g.k,
                  g.tier, g.swapped ? " swapped" : "", (long long)a->view.stride[d], (long long)a->view.stride[d + 1],
                  (long long)b->view.stride[d], (long long)b->view.stride[d + 1], (long long)c->view.stride[d],
-                 (long long)c->view.stride[d + 1], (long long)((c->block + i - c->origin) / (int64_t)size_of(c->view.dtype)));
+                 (long long)c->view.stride[d + 1],
+                 (long long)((c->block + i - c->origin) / (int64_t)size_of(c->view.dtype)));
     }
     free(room);
     free(copy);
@@ -299,7 +301,8 @@ typedef struct shape {
 } shape;
 static void check(wf_dtype t, wf_dtype out, shape s, int la, int lb, int lc)
 {
-    tensor a = tensor_new(t, 2, (int64_t[]){ s.m, s.k }, NULL, la), b = tensor_new(t, 2, (int64_t[]){ s.k, s.n }, NULL, lb);
+    tensor a = tensor_new(t, 2, (int64_t[]){ s.m, s.k }, NULL, la),
+           b = tensor_new(t, 2, (int64_t[]){ s.k, s.n }, NULL, lb);
     tensor c = tensor_new(out, 2, (int64_t[]){ s.m, s.n }, NULL, lc);
     char *want = expect(&a, &b, &c), *before = malloc(c.bytes);
     assert_non_null(before);
@@ -553,9 +556,15 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(odd_sizes_and_layouts), cmocka_unit_test(every_small_shape),    cmocka_unit_test(large),
-        cmocka_unit_test(orientations),          cmocka_unit_test(batches),              cmocka_unit_test(nothing_and_no_terms),
-        cmocka_unit_test(specials),              cmocka_unit_test(reasons),              cmocka_unit_test(larger_pool),
+        cmocka_unit_test(odd_sizes_and_layouts),
+        cmocka_unit_test(every_small_shape),
+        cmocka_unit_test(large),
+        cmocka_unit_test(orientations),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(nothing_and_no_terms),
+        cmocka_unit_test(specials),
+        cmocka_unit_test(reasons),
+        cmocka_unit_test(larger_pool),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -31,8 +31,8 @@ static float element(const uint16_t *a, int64_t ak, const uint16_t *b, int64_t b
     for (int64_t at = 0; at < k; at += 32) {
         float part[2] = { 0, 0 };
         for (int64_t q = at; q < at + 32 && q < k; q++)
-            part[q % 2] = flush(__builtin_fmaf(flush(wfi_bf16_to_f32(a[q * ak])), flush(wfi_bf16_to_f32(b[q * bk])),
-                                               part[q % 2]));
+            part[q % 2] = flush(
+                __builtin_fmaf(flush(wfi_bf16_to_f32(a[q * ak])), flush(wfi_bf16_to_f32(b[q * bk])), part[q % 2]));
         c = flush(c + flush(part[0] + part[1]));
     }
     return c;
@@ -62,7 +62,8 @@ static void one(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int threads)
     wfi_gemm_amx_emulated.run(&g, (void *[]){ c, a, b }, &run);
     for (int64_t i = 0; i < BATCH * m * n; i++) {
         int64_t col = i % n, row = i / n % m, at = i / n / m;
-        float want = element(a + at * m * k + row * va.stride[1], va.stride[2], b + col * vb.stride[2], vb.stride[1], k);
+        float want =
+            element(a + at * m * k + row * va.stride[1], va.stride[2], b + col * vb.stride[2], vb.stride[1], k);
         assert_memory_equal(&want, &c[i], sizeof want);
     }
     wfi_mem_free(&mem, scratch);
@@ -75,7 +76,9 @@ static void one(int64_t m, int64_t n, int64_t k, bool ta, bool tb, int threads)
 
 static void edges(void **state)
 {
-    static const int64_t size[][3] = { { 16, 16, 32 }, { 33, 17, 33 }, { 47, 65, 70 }, { 300, 40, 64 }, { 31, 100, 129 } };
+    static const int64_t size[][3] = {
+        { 16, 16, 32 }, { 33, 17, 33 }, { 47, 65, 70 }, { 300, 40, 64 }, { 31, 100, 129 }
+    };
     (void)state;
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         for (int t = 0; t < 4; t++)

@@ -55,7 +55,7 @@ typedef struct wfi_impl_list {
 extern const wfi_impl_list *const wfi_impl_lists[]; /* ends with NULL */
 
 /* isa.c */
-wfi_isa wfi_isa_best(void);                /* by feature bits, capped by WEFT_ISA */
+wfi_isa wfi_isa_best(void); /* by feature bits, capped by WEFT_ISA */
 const char *wfi_isa_name(wfi_isa isa);
 void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa); /* sets the tables */
 

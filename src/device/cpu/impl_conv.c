@@ -3,9 +3,11 @@
 #include "kernel/conv/conv.h"
 
 #define ATTRS(a)                                                                                                       \
-    { .stride_h = (a).stride_h, .stride_w = (a).stride_w, .pad_top = (a).pad_h, .pad_left = (a).pad_w,                 \
-      .pad_bottom = (a).pad_h, .pad_right = (a).pad_w, .dilation_h = (a).dilation_h, .dilation_w = (a).dilation_w,     \
-      .groups = (a).groups }
+    {                                                                                                                  \
+        .stride_h = (a).stride_h, .stride_w = (a).stride_w, .pad_top = (a).pad_h, .pad_left = (a).pad_w,               \
+        .pad_bottom = (a).pad_h, .pad_right = (a).pad_w, .dilation_h = (a).dilation_h, .dilation_w = (a).dilation_w,   \
+        .groups = (a).groups                                                                                           \
+    }
 
 static const char *conv(const wfi_conv_family *f, const wfi_conv_attrs *at, const wfi_cpu *d, wfi_bind *b)
 {

@@ -3,12 +3,14 @@
 #include "device/cpu/cpu.h"
 #include "kernel/ew/ew.h"
 
-/* Results keep the layout of the first operand that has their shape and no holes (channels last stays channels last). */
+/* Results keep the layout of the first operand that has their shape and no holes (channels last stays channels last).
+ */
 static void choose_layout(wfi_bind *b)
 {
     for (int32_t i = 0; i < b->nin; i++)
         if (b->in[i].ndim == b->out->ndim &&
-            !memcmp(b->in[i].dim, b->out->dim, sizeof *b->out->dim * (size_t)b->out->ndim) && wfi_impl_dense(&b->in[i])) {
+            !memcmp(b->in[i].dim, b->out->dim, sizeof *b->out->dim * (size_t)b->out->ndim) &&
+            wfi_impl_dense(&b->in[i])) {
             wfi_impl_keep_layout(&b->in[i], b->out);
             return;
         }

@@ -23,8 +23,10 @@ static const char *gather(const wfi_cpu *d, wfi_bind *b)
 
 static const char *take_along(const wfi_cpu *d, wfi_bind *b)
 {
-    wfi_index_spec s = { .kind = WFI_INDEX_TAKE, .axis = norm(b->attr->take_along.axis, b->in->ndim),
-                         .threads = b->threads, .v = { b->out, &b->in[0], &b->in[1] } };
+    wfi_index_spec s = { .kind = WFI_INDEX_TAKE,
+                         .axis = norm(b->attr->take_along.axis, b->in->ndim),
+                         .threads = b->threads,
+                         .v = { b->out, &b->in[0], &b->in[1] } };
     return index_(d, b, &s);
 }
 
@@ -40,15 +42,18 @@ static const char *adding(const wfi_cpu *d, wfi_bind *b, const wfi_index_spec *s
 
 static const char *scatter_add(const wfi_cpu *d, wfi_bind *b)
 {
-    wfi_index_spec s = { .kind = WFI_INDEX_ADD_ROWS, .threads = b->threads,
+    wfi_index_spec s = { .kind = WFI_INDEX_ADD_ROWS,
+                         .threads = b->threads,
                          .v = { b->out, NULL, &b->in[1], &b->in[0] } };
     return adding(d, b, &s);
 }
 
 static const char *put_along(const wfi_cpu *d, wfi_bind *b)
 {
-    wfi_index_spec s = { .kind = WFI_INDEX_ADD_TAKEN, .axis = norm(b->attr->put_along.axis, b->in->ndim),
-                         .threads = b->threads, .v = { b->out, NULL, &b->in[1], &b->in[0] } };
+    wfi_index_spec s = { .kind = WFI_INDEX_ADD_TAKEN,
+                         .axis = norm(b->attr->put_along.axis, b->in->ndim),
+                         .threads = b->threads,
+                         .v = { b->out, NULL, &b->in[1], &b->in[0] } };
     return adding(d, b, &s);
 }
 

@@ -4,9 +4,11 @@
 #include "device/cpu/pool2d_pick.h"
 
 #define ATTRS(a)                                                                                                       \
-    { .kernel_h = (a).kernel_h, .kernel_w = (a).kernel_w, .stride_h = (a).stride_h, .stride_w = (a).stride_w,          \
-      .pad_top = (a).pad_h, .pad_left = (a).pad_w, .pad_bottom = (a).pad_h, .pad_right = (a).pad_w,                    \
-      .dilation_h = (a).dilation_h, .dilation_w = (a).dilation_w, .ceil = true }
+    {                                                                                                                  \
+        .kernel_h = (a).kernel_h, .kernel_w = (a).kernel_w, .stride_h = (a).stride_h, .stride_w = (a).stride_w,        \
+        .pad_top = (a).pad_h, .pad_left = (a).pad_w, .pad_bottom = (a).pad_h, .pad_right = (a).pad_w,                  \
+        .dilation_h = (a).dilation_h, .dilation_w = (a).dilation_w, .ceil = true                                       \
+    }
 
 /* The kernels check the sizes of the result themselves: with `ceil` set they allow what either rounding gives. */
 static const char *pool(const wfi_pool2d_family *f, const wfi_pool2d_attrs *at, wfi_bind *b, const wfi_view *second)

@@ -45,9 +45,12 @@ static const char *log_softmax_grad(const wfi_cpu *d, wfi_bind *b)
 static const char *cross_entropy(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_attr_cross_entropy_rows *a = &b->attr->cross_entropy_rows;
-    wfi_row_spec s = { .kind = WFI_ROW_XENT, .axis = b->in->ndim - 1, .threads = b->threads,
+    wfi_row_spec s = { .kind = WFI_ROW_XENT,
+                       .axis = b->in->ndim - 1,
+                       .threads = b->threads,
                        .v = { &b->out[0], &b->out[1], &b->in[0], &b->in[1] },
-                       .ignore = a->has_ignore ? a->ignore : INT64_MIN, .smoothing = a->smoothing };
+                       .ignore = a->has_ignore ? a->ignore : INT64_MIN,
+                       .smoothing = a->smoothing };
     b->faults = true;
     return row(d, b, &s);
 }
@@ -55,9 +58,12 @@ static const char *cross_entropy(const wfi_cpu *d, wfi_bind *b)
 static const char *cross_entropy_grad(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_attr_cross_entropy_rows_grad *a = &b->attr->cross_entropy_rows_grad;
-    wfi_row_spec s = { .kind = WFI_ROW_XENT_GRAD, .axis = b->in->ndim - 1, .threads = b->threads,
+    wfi_row_spec s = { .kind = WFI_ROW_XENT_GRAD,
+                       .axis = b->in->ndim - 1,
+                       .threads = b->threads,
                        .v = { b->out, &b->in[0], &b->in[1], &b->in[2] },
-                       .ignore = a->has_ignore ? a->ignore : INT64_MIN, .smoothing = a->smoothing };
+                       .ignore = a->has_ignore ? a->ignore : INT64_MIN,
+                       .smoothing = a->smoothing };
     b->faults = true;
     b->inplace = 1;
     return row(d, b, &s);
@@ -79,8 +85,11 @@ static const char *bind_norm(const wfi_cpu *d, wfi_bind *b, const wfi_row_spec *
 static const char *layer_norm(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_view *gamma = given(b, 1), *beta = given(b, 2);
-    wfi_row_spec s = { .kind = WFI_ROW_NORM, .axis = b->in->ndim - 1, .threads = b->threads,
-                       .v = { b->out, NULL, NULL, &b->in[0], gamma, beta }, .eps = b->attr->layer_norm.eps };
+    wfi_row_spec s = { .kind = WFI_ROW_NORM,
+                       .axis = b->in->ndim - 1,
+                       .threads = b->threads,
+                       .v = { b->out, NULL, NULL, &b->in[0], gamma, beta },
+                       .eps = b->attr->layer_norm.eps };
     const int8_t from[WFI_ROW_SLOTS] = { 0, -1, -1, 1, gamma ? 2 : -1, beta ? 3 : -1 };
     wfi_impl_keep_layout(&b->in[0], b->out);
     b->inplace = 1;
@@ -90,8 +99,11 @@ static const char *layer_norm(const wfi_cpu *d, wfi_bind *b)
 static const char *layer_norm_grad(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_view *gamma = given(b, 2);
-    wfi_row_spec s = { .kind = WFI_ROW_NORM_GRAD, .axis = b->in->ndim - 1, .threads = b->threads,
-                       .v = { b->out, &b->in[0], gamma, &b->in[1] }, .eps = b->attr->layer_norm_grad.eps };
+    wfi_row_spec s = { .kind = WFI_ROW_NORM_GRAD,
+                       .axis = b->in->ndim - 1,
+                       .threads = b->threads,
+                       .v = { b->out, &b->in[0], gamma, &b->in[1] },
+                       .eps = b->attr->layer_norm_grad.eps };
     const int8_t from[WFI_ROW_SLOTS] = { 0, 1, gamma ? 3 : -1, 2, -1, -1 };
     wfi_impl_keep_layout(&b->in[0], b->out);
     b->inplace = 3;
@@ -100,7 +112,9 @@ static const char *layer_norm_grad(const wfi_cpu *d, wfi_bind *b)
 
 static const char *layer_norm_param_grad(const wfi_cpu *d, wfi_bind *b)
 {
-    wfi_row_spec s = { .kind = WFI_ROW_NORM_PARAM_GRAD, .axis = b->in->ndim - 1, .threads = b->threads,
+    wfi_row_spec s = { .kind = WFI_ROW_NORM_PARAM_GRAD,
+                       .axis = b->in->ndim - 1,
+                       .threads = b->threads,
                        .v = { &b->out[0], &b->out[1], &b->in[0], &b->in[1] },
                        .eps = b->attr->layer_norm_param_grad.eps };
     return row(d, b, &s);

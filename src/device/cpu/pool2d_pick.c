@@ -41,11 +41,15 @@ void wfi_pool2d_pick_run(const void *params, void *const *args, const wfi_run *r
     for (int64_t e = 0; e < n; e++) {
         int64_t ow = e % p->y.dim[3], oh = e / p->y.dim[3] % p->y.dim[2], h = 0, w = 0;
         int64_t c = e / p->y.dim[3] / p->y.dim[2] % p->y.dim[1], b = e / p->y.dim[3] / p->y.dim[2] / p->y.dim[1];
-        char *to = (char *)args[0] + (b * p->y.stride[0] + c * p->y.stride[1] + oh * p->y.stride[2] +
-                                      ow * p->y.stride[3]) * (int64_t)size;
+        char *to =
+            (char *)args[0] +
+            (b * p->y.stride[0] + c * p->y.stride[1] + oh * p->y.stride[2] + ow * p->y.stride[3]) * (int64_t)size;
         if (find(p, args[1], b * p->x.stride[0] + c * p->x.stride[1], oh, ow, &h, &w))
-            memcpy(to, (char *)args[2] + (b * p->g.stride[0] + c * p->g.stride[1] + h * p->g.stride[2] +
-                                          w * p->g.stride[3]) * (int64_t)size, size);
+            memcpy(to,
+                   (char *)args[2] +
+                       (b * p->g.stride[0] + c * p->g.stride[1] + h * p->g.stride[2] + w * p->g.stride[3]) *
+                           (int64_t)size,
+                   size);
         else
             memset(to, 0, size);
     }

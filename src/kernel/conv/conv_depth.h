@@ -46,9 +46,14 @@ typedef void depth_fn(const T *a, int64_t ai, int64_t line, int64_t step, int64_
     }
 DEPTH(1, 1)
 DEPTH(2, 1)
-DEPTH(3, 1) DEPTH(4, 1) DEPTH(1, 2) DEPTH(2, 2) DEPTH(3, 2)
-    DEPTH(4, 2) static depth_fn *const depth_tiles[2][DEPTH_ROWS] = { { depth_1_1, depth_2_1, depth_3_1, depth_4_1 },
-                                                                      { depth_1_2, depth_2_2, depth_3_2, depth_4_2 } };
+DEPTH(3, 1)
+DEPTH(4, 1)
+DEPTH(1, 2)
+DEPTH(2, 2)
+DEPTH(3, 2)
+DEPTH(4, 2)
+static depth_fn *const depth_tiles[2][DEPTH_ROWS] = { { depth_1_1, depth_2_1, depth_3_1, depth_4_1 },
+                                                      { depth_1_2, depth_2_2, depth_3_2, depth_4_2 } };
 
 /* cols pixels of an output row in channels j0 .. j0+nr-1, of which nj exist. */
 static void depth_row(const fwd_job *job, const T *a, int64_t nky, const T *w, int64_t cols, int64_t nr, int64_t nj,

@@ -335,11 +335,16 @@ typedef void depth_weight_fn(const T *a, int64_t step, int64_t ap, int64_t line,
     }
 DEPTH_WEIGHT(1, 1)
 DEPTH_WEIGHT(2, 1)
-DEPTH_WEIGHT(3, 1) DEPTH_WEIGHT(4, 1) DEPTH_WEIGHT(1, 2) DEPTH_WEIGHT(2, 2) DEPTH_WEIGHT(3, 2)
-    DEPTH_WEIGHT(4, 2) static depth_weight_fn *const depth_weight_tiles[2][DEPTH_ROWS] = {
-        { depth_weight_1_1, depth_weight_2_1, depth_weight_3_1, depth_weight_4_1 },
-        { depth_weight_1_2, depth_weight_2_2, depth_weight_3_2, depth_weight_4_2 },
-    };
+DEPTH_WEIGHT(3, 1)
+DEPTH_WEIGHT(4, 1)
+DEPTH_WEIGHT(1, 2)
+DEPTH_WEIGHT(2, 2)
+DEPTH_WEIGHT(3, 2)
+DEPTH_WEIGHT(4, 2)
+static depth_weight_fn *const depth_weight_tiles[2][DEPTH_ROWS] = {
+    { depth_weight_1_1, depth_weight_2_1, depth_weight_3_1, depth_weight_4_1 },
+    { depth_weight_1_2, depth_weight_2_2, depth_weight_3_2, depth_weight_4_2 },
+};
 
 /* One block of width (<= chan) channels: rows of x, dy with pixels bp apart. acc: element [0, 0, first channel]. */
 static void depth_weight_block(const geo *g, const T *rows, int64_t first, const T *dy, int64_t bp, int64_t oy0,

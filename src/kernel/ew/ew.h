@@ -12,7 +12,8 @@
 #include "kernel/ew/walk.h"
 #include "kernel/kernel.h"
 
-/* The primitive rows in the order of elementwise.def, as ops_enum.h numbers them (there WFI_EW_add, here WFI_ROWOF_add).
+/* The primitive rows in the order of elementwise.def, as ops_enum.h numbers them (there WFI_EW_add, here
+ * WFI_ROWOF_add).
  */
 enum {
 #define WFI_EW(name, ...) WFI_ROWOF_##name,

@@ -16,7 +16,8 @@
 enum { BLOCK = WFI_LANES * 4 }; /* bytes */
 
 #if defined __AVX512BW__
-/* Between the last elements, fewer than a block, and a padded block: each `bytes` long and made of elements of `each`. */
+/* Between the last elements, fewer than a block, and a padded block: each `bytes` long and made of elements of `each`.
+ */
 WFI_INLINE void tail_in(void *pad, const void *from, int64_t bytes, size_t each)
 {
     (void)each;
@@ -98,24 +99,24 @@ WFI_INLINE void tail_out(void *to, const void *pad, int64_t bytes, size_t each)
     }
 #define TAIL(S, x)                                                                                                     \
     if (d_##x) {                                                                                                       \
-        tail_in(pad_##x, p_##x, n * (int64_t)sizeof(S), sizeof(S));                                                    \
+        tail_in(pad_##x, p_##x, n *(int64_t)sizeof(S), sizeof(S));                                                     \
         p_##x = pad_##x;                                                                                               \
     }
 
-#define OPERANDS_1(A, S)       OPERAND(0, A, a)
-#define OPERANDS_2(A, S)       OPERANDS_1(A, S) OPERAND(1, S, b)
-#define OPERANDS_3(A, S)       OPERANDS_2(A, S) OPERAND(2, S, c)
-#define TAILS_1(A, S)          TAIL(A, a)
-#define TAILS_2(A, S)          TAILS_1(A, S) TAIL(S, b)
-#define TAILS_3(A, S)          TAILS_2(A, S) TAIL(S, c)
-#define STEPS_1                p_a += d_a;
-#define STEPS_2                STEPS_1 p_b += d_b;
-#define STEPS_3                STEPS_2 p_c += d_c;
-#define VALUES_1(A, C)         A a = (A)p_a[l];
-#define VALUES_2(A, C)         VALUES_1(A, C) C b = (C)p_b[l];
-#define VALUES_3(A, C)         VALUES_2(A, C) C c = (C)p_c[l];
-#define UNUSED_1               (void)in_b, (void)in_c;
-#define UNUSED_2               (void)in_c;
+#define OPERANDS_1(A, S) OPERAND(0, A, a)
+#define OPERANDS_2(A, S) OPERANDS_1(A, S) OPERAND(1, S, b)
+#define OPERANDS_3(A, S) OPERANDS_2(A, S) OPERAND(2, S, c)
+#define TAILS_1(A, S)    TAIL(A, a)
+#define TAILS_2(A, S)    TAILS_1(A, S) TAIL(S, b)
+#define TAILS_3(A, S)    TAILS_2(A, S) TAIL(S, c)
+#define STEPS_1          p_a += d_a;
+#define STEPS_2          STEPS_1 p_b += d_b;
+#define STEPS_3          STEPS_2 p_c += d_c;
+#define VALUES_1(A, C)   A a = (A)p_a[l];
+#define VALUES_2(A, C)   VALUES_1(A, C) C b = (C)p_b[l];
+#define VALUES_3(A, C)   VALUES_2(A, C) C c = (C)p_c[l];
+#define UNUSED_1         (void)in_b, (void)in_c;
+#define UNUSED_2         (void)in_c;
 #define UNUSED_3
 
 /* Whole numbers wrap, as the vector instructions do; the bodies are read by more than C, so they say a + b. */
@@ -141,7 +142,7 @@ WFI_INLINE void tail_out(void *to, const void *pad, int64_t bytes, size_t each)
                 VALUES_##arity(CA, C) q[l] = (R)(__VA_ARGS__);                                                         \
             }                                                                                                          \
             if (n < L) {                                                                                               \
-                tail_out(p_y, pad_y, n * (int64_t)sizeof(R), sizeof(R));                                               \
+                tail_out(p_y, pad_y, n *(int64_t)sizeof(R), sizeof(R));                                                \
                 return;                                                                                                \
             }                                                                                                          \
             STEPS_##arity p_y += L;                                                                                    \

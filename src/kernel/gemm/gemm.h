@@ -33,16 +33,17 @@ typedef struct wfi_gemm {
     int32_t dtype;     /* of a and b */
     int32_t out_dtype; /* of c: the same, or f32 for bf16 and f16 */
     int32_t tier;
-    int32_t kind;      /* row of the table of element types */
+    int32_t kind; /* row of the table of element types */
     int32_t swapped;
-    int32_t plain;     /* c has the accumulator's type and c_n == 1: tiles are written straight into it */
+    int32_t plain; /* c has the accumulator's type and c_n == 1: tiles are written straight into it */
     int64_t m, n, k;
     int64_t a_m, a_k, b_k, b_n, c_m, c_n; /* strides, elements */
     int32_t nbatch, threads;
     int64_t batch[WFI_GEMM_BATCH_MAX]; /* sizes, and strides in elements */
     int64_t a_batch[WFI_GEMM_BATCH_MAX], b_batch[WFI_GEMM_BATCH_MAX], c_batch[WFI_GEMM_BATCH_MAX];
     int64_t batches;          /* product of batch[] */
-    int64_t parts_m, parts_n; /* each product is cut into parts_m x parts_n */
+    int64_t parts_m, parts_n; /* each product is cut into parts_m x parts_n, columns in multiples of nr */
+    int64_t nr;
     int64_t chunks;           /* pieces of work for the pool: batches * parts, or fewer with several batches in one */
     int64_t kb, mb, nb;       /* sizes of the blocks of k, m and n */
     int64_t sb, ns;           /* rows and columns of a superblock, within which chains wait */

@@ -123,7 +123,7 @@ bool wfi_gemm_amx_permit(void)
 {
     unsigned a, b, c, d;
     __asm__ volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(0));
-    bool there = d >> 22 & 1 && d >> 24 & 1; /* AMX-BF16, AMX-TILE */
+    bool there = d >> 22 & 1 && d >> 24 & 1;                  /* AMX-BF16, AMX-TILE */
     return there && syscall(SYS_arch_prctl, 0x1023, 18) == 0; /* ARCH_REQ_XCOMP_PERM, tile data */
 }
 #endif
@@ -222,10 +222,20 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
         return "the tile unit multiplies bf16";
     if (d < 0 || d > WFI_GEMM_BATCH_MAX || a->ndim != c->ndim || b->ndim != c->ndim)
         return "ranks differ";
-    *g = (wfi_gemm){ .dtype = WF_BF16, .out_dtype = (int32_t)c->dtype, .m = c->dim[d], .n = c->dim[d + 1],
-                     .k = a->dim[d + 1], .a_m = a->stride[d], .a_k = a->stride[d + 1], .b_k = b->stride[d],
-                     .b_n = b->stride[d + 1], .c_m = c->stride[d], .c_n = c->stride[d + 1], .nbatch = d,
-                     .threads = threads, .batches = 1 };
+    *g = (wfi_gemm){ .dtype = WF_BF16,
+                     .out_dtype = (int32_t)c->dtype,
+                     .m = c->dim[d],
+                     .n = c->dim[d + 1],
+                     .k = a->dim[d + 1],
+                     .a_m = a->stride[d],
+                     .a_k = a->stride[d + 1],
+                     .b_k = b->stride[d],
+                     .b_n = b->stride[d + 1],
+                     .c_m = c->stride[d],
+                     .c_n = c->stride[d + 1],
+                     .nbatch = d,
+                     .threads = threads,
+                     .batches = 1 };
     if (g->m < 16 || g->n < 16 || g->k < 32)
         return "too small for tiles";
     for (int i = 0; i < d; i++) {

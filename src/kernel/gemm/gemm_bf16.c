@@ -17,7 +17,7 @@
 #ifdef __AVX2__
 #define LDE4(p) wfi_bf16_ld4(p)
 #endif
-#define IN_PLACE        0
-#define TYPE            wfi_gemm_bf16
-#define TILE_TABLE      WFI_K(wfi_gemm_tiles_f32)
+#define IN_PLACE   0
+#define TYPE       wfi_gemm_bf16
+#define TILE_TABLE WFI_K(wfi_gemm_tiles_f32)
 #include "kernel/gemm/gemm_loops.h"

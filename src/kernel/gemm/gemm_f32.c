@@ -2,10 +2,10 @@
 #include "kernel/gemm/gemm_part.h"
 #include "kernel/gemm/gemm_vec.h"
 
-#define T    float
-#define V    wfi_vf4
-#define LANE 4
-#define FMA  WFI_FMA_F32
+#define T     float
+#define V     wfi_vf4
+#define LANE  4
+#define FMA   WFI_FMA_F32
 #define TILES wfi_gemm_tiles_f32
 #include "kernel/gemm/gemm_tile.h"
 

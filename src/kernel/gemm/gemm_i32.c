@@ -3,10 +3,10 @@
 #include "kernel/gemm/gemm_vec.h"
 
 #define WRAP(c, a, b) ((c) += (a) * (b))
-#define T    uint32_t
-#define V    wfi_vu4
-#define LANE 4
-#define FMA  WRAP
+#define T             uint32_t
+#define V             wfi_vu4
+#define LANE          4
+#define FMA           WRAP
 #include "kernel/gemm/gemm_tile.h"
 
 #define E          uint32_t

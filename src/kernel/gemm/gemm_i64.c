@@ -3,10 +3,10 @@
 #include "kernel/gemm/gemm_vec.h"
 
 #define WRAP(c, a, b) ((c) += (a) * (b))
-#define T    uint64_t
-#define V    wfi_vu8
-#define LANE 8
-#define FMA  WRAP
+#define T             uint64_t
+#define V             wfi_vu8
+#define LANE          8
+#define FMA           WRAP
 #include "kernel/gemm/gemm_tile.h"
 
 #define E          uint64_t

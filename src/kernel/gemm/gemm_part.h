@@ -15,15 +15,16 @@ typedef struct wfi_tile {
     int64_t ldi;
     void *out;
     int64_t ldo;
-    int64_t n;         /* columns; fewer than the tile's width only where it is masked */
-    int64_t ahead;     /* unpacked b: rows of b to read ahead */
-    const char *next_b; /* unrolled tiles read ahead: a line, next_bs bytes further in each round, of the next block of b */
+    int64_t n;     /* columns; fewer than the tile's width only where it is masked */
+    int64_t ahead; /* unpacked b: rows of b to read ahead */
+    const char
+        *next_b; /* unrolled tiles read ahead: a line, next_bs bytes further in each round, of the next block of b */
     int64_t next_bs;
-    const char *pf;    /* tier PACKED reads ahead: npf lines, pfs bytes apart, of the next panel of b (NULL: nothing), */
+    const char *pf; /* tier PACKED reads ahead: npf lines, pfs bytes apart, of the next panel of b (NULL: nothing), */
     int64_t pfs, npf;
-    const char *pf2;   /* npf2 adjacent lines of the next block of a, as it lies, */
+    const char *pf2; /* npf2 adjacent lines of the next block of a, as it lies, */
     int64_t npf2;
-    const char *next;  /* and the next waiting chains (NULL: none) */
+    const char *next; /* and the next waiting chains (NULL: none) */
 } wfi_tile;
 typedef void wfi_tile_fn(const wfi_tile *t);
 
@@ -44,9 +45,9 @@ typedef void wfi_tile_fn(const wfi_tile *t);
 #define WFI_GEMM_STEPS 1
 #endif
 typedef struct wfi_gemm_tiles {
-    wfi_tile_fn *packed[WFI_GEMM_MR];                /* [rows - 1]: full width; both operands packed */
-    wfi_tile_fn *along[WFI_GEMM_MR];                 /* full width; a contiguous along k */
-    wfi_tile_fn *any[2][WFI_GEMM_NV][WFI_GEMM_MR];   /* [masked][vectors - 1][rows - 1] */
+    wfi_tile_fn *packed[WFI_GEMM_MR];              /* [rows - 1]: full width; both operands packed */
+    wfi_tile_fn *along[WFI_GEMM_MR];               /* full width; a contiguous along k */
+    wfi_tile_fn *any[2][WFI_GEMM_NV][WFI_GEMM_MR]; /* [masked][vectors - 1][rows - 1] */
 } wfi_gemm_tiles;
 
 /* A part of one product: m x n elements of c. */
@@ -72,20 +73,20 @@ extern const wfi_gemm_type WFI_K(wfi_gemm_f32), WFI_K(wfi_gemm_f64), WFI_K(wfi_g
 /* Blocks, in elements of k, m and n (and bytes where it says so). A panel of b (kc x nr) is to fill half of L1, a block
  * of a (mc x kc) a good third of L2; sb rows of chains and nc columns of b live in L3. */
 #if defined __AVX512F__ /* L1 48 KiB (or 32), L2 1 MiB or more */
-#define WFI_GEMM_KC 256
+#define WFI_GEMM_KC       256
 #define WFI_GEMM_MC_BYTES (448 * 1024)
 #define WFI_GEMM_NC_BYTES (4096)
-#define WFI_GEMM_SB 1024
-#elif defined __AVX2__  /* L1 32 KiB, L2 256 or 512 KiB */
-#define WFI_GEMM_KC 256
+#define WFI_GEMM_SB       1024
+#elif defined __AVX2__ /* L1 32 KiB, L2 256 or 512 KiB */
+#define WFI_GEMM_KC       256
 #define WFI_GEMM_MC_BYTES (192 * 1024)
 #define WFI_GEMM_NC_BYTES (4096)
-#define WFI_GEMM_SB 576
+#define WFI_GEMM_SB       576
 #else
-#define WFI_GEMM_KC 256
+#define WFI_GEMM_KC       256
 #define WFI_GEMM_MC_BYTES (128 * 1024)
 #define WFI_GEMM_NC_BYTES (2048)
-#define WFI_GEMM_SB 512
+#define WFI_GEMM_SB       512
 #endif
 /* Tiers PLACE and ACROSS: a block of b, at most kc2 deep, fills a good third of L2; chains of sb2 rows and ns bytes of
  * columns wait. L2 is also what tier SMALL may fill. */

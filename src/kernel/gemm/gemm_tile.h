@@ -19,7 +19,8 @@ WFI_INLINE void read_ahead(const wfi_tile *t, int mr, int nv)
     for (int64_t i = 0; i < t->npf2; i++)
         __builtin_prefetch(q + 64 * i, 0, 2);
     if (t->next) {
-        WFI_UNROLL for (int i = 0; i < mr * nv * WFI_VB / 64; i++) __builtin_prefetch((const char *)t->next + 64 * i, 1);
+        WFI_UNROLL for (int i = 0; i < mr * nv * WFI_VB / 64; i++)
+            __builtin_prefetch((const char *)t->next + 64 * i, 1);
     }
     if (t->out != t->in) {
         const T *o = t->out;
@@ -91,7 +92,8 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
             __builtin_prefetch(pf, 0, 2);
             pf += pfs;
             if (mode == PACKED)
-                WFI_UNROLL for (int j = 0; j < mr * WFI_GEMM_STEPS * LANE; j += 64) __builtin_prefetch(row[0] + 512 + j);
+                WFI_UNROLL for (int j = 0; j < mr * WFI_GEMM_STEPS * LANE; j += 64)
+                    __builtin_prefetch(row[0] + 512 + j);
             WFI_UNROLL for (int u = 0; u < WFI_GEMM_STEPS; u++)
             {
                 b += bs;
@@ -123,9 +125,9 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
     }
 }
 
-#define EACH_ROWS_4(F)  F(1) F(2) F(3) F(4)
-#define EACH_ROWS_6(F)  EACH_ROWS_4(F) F(5) F(6)
-#define EACH_ROWS_8(F)  EACH_ROWS_6(F) F(7) F(8)
+#define EACH_ROWS_4(F)    F(1) F(2) F(3) F(4)
+#define EACH_ROWS_6(F)    EACH_ROWS_4(F) F(5) F(6)
+#define EACH_ROWS_8(F)    EACH_ROWS_6(F) F(7) F(8)
 #define EACH_ROWS__(n, F) EACH_ROWS_##n(F)
 #define EACH_ROWS_(n, F)  EACH_ROWS__(n, F)
 #define EACH_ROWS(F)      EACH_ROWS_(MR, F)
@@ -171,14 +173,14 @@ EACH_ROWS(DEFINE_3)
 #define TILES tiles
 static
 #endif
-const wfi_gemm_tiles WFI_K(TILES) = {
-    .packed = { EACH_ROWS(NAME_PACKED) },
-    .along = { EACH_ROWS(NAME_ALONG) },
+    const wfi_gemm_tiles WFI_K(TILES) = {
+        .packed = { EACH_ROWS(NAME_PACKED) },
+        .along = { EACH_ROWS(NAME_ALONG) },
 #if WFI_GEMM_NV > 2
-    .any = { { { EACH_ROWS(NAME_ANY_1) }, { EACH_ROWS(NAME_ANY_2) }, { EACH_ROWS(NAME_ANY_3) } },
-             { { EACH_ROWS(NAME_MASKED_1) }, { EACH_ROWS(NAME_MASKED_2) }, { EACH_ROWS(NAME_MASKED_3) } } },
+        .any = { { { EACH_ROWS(NAME_ANY_1) }, { EACH_ROWS(NAME_ANY_2) }, { EACH_ROWS(NAME_ANY_3) } },
+                 { { EACH_ROWS(NAME_MASKED_1) }, { EACH_ROWS(NAME_MASKED_2) }, { EACH_ROWS(NAME_MASKED_3) } } },
 #else
     .any = { { { EACH_ROWS(NAME_ANY_1) }, { EACH_ROWS(NAME_ANY_2) } },
              { { EACH_ROWS(NAME_MASKED_1) }, { EACH_ROWS(NAME_MASKED_2) } } },
 #endif
-};
+    };

@@ -37,7 +37,8 @@ typedef double wfi_vf8 __attribute__((vector_size(WFI_VB)));
 typedef uint32_t wfi_vu4 __attribute__((vector_size(WFI_VB)));
 typedef uint64_t wfi_vu8 __attribute__((vector_size(WFI_VB)));
 
-/* -- masks: the first n lanes; n may be <= 0 or beyond the last lane ------------------------------------------------ */
+/* -- masks: the first n lanes; n may be <= 0 or beyond the last lane ------------------------------------------------
+ */
 #if defined __AVX512F__
 typedef __mmask16 wfi_mask4;
 typedef __mmask8 wfi_mask8;
@@ -70,7 +71,9 @@ typedef __m256i wfi_mask4;
 typedef __m256i wfi_mask8;
 WFI_INLINE wfi_mask4 wfi_lanes4(int64_t n)
 {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8 ? 8 : n < 0 ? 0 : (int)n),
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > 8   ? 8
+                                                : n < 0 ? 0
+                                                        : (int)n),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 WFI_INLINE wfi_mask8 wfi_lanes8(int64_t n)
