@@ -1,3 +1,3 @@
-/* The tile kernel with its instructions in plain C: for tests on machines without the unit. */
-#define WFI_AMX_EMULATED
+/* gemm_amx_emulated.c - the AMX product with its tile operations in scalar C: for tests on machines without the unit. */
+#define WFI_AMX_EMULATED 1
 #include "kernel/gemm/gemm_amx.c"

@@ -450,31 +450,39 @@ static void rows(const wfi_gemm *g, const wfi_gemm_part *p)
 WFI_INLINE void cols_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
 {
     const E *line[VL];
+    _Alignas(64) T x[4][VL]; /* a, widened */
     V r[4];
     for (int q = 0; q < VL; q++)
         line[q] = b + least(q, n - 1) * g->b_n;
     WFI_UNROLL for (int i = 0; i < m; i++) r[i] = (V){ 0 };
     for (int64_t p = 0; p < g->k; p += VL) {
         V v[VL];
-        bool whole = g->k - p >= VL;
-        if (whole) {
+        const int64_t steps = least(g->k - p, VL);
+        const E *from = a + p * g->a_k;
+        if (steps == VL) {
             WFI_UNROLL for (int q = 0; q < VL; q++)
             {
                 v[q] = LDE(line[q] + p);
-                __builtin_prefetch(line[q] + p + 1024 / sizeof(E));
+                __builtin_prefetch(line[q] + p + 256 / sizeof(E));
             }
         } else {
-            WFI_UNROLL for (int q = 0; q < VL; q++) v[q] = LDEM(line[q] + p, g->k - p);
+            WFI_UNROLL for (int q = 0; q < VL; q++) v[q] = LDEM(line[q] + p, steps);
         }
         TRANSPOSE(v);
-        const E *x = a + p * g->a_k;
-        if (whole) {
-            WFI_UNROLL for (int q = 0; q < VL; q++) WFI_UNROLL for (int i = 0; i < m; i++)
-                FMA(r[i], set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q]);
+        if (steps == VL && g->a_k == 1) {
+            WFI_UNROLL for (int i = 0; i < m; i++) st(x[i], LDE(from + i * g->a_m));
         } else {
-            for (int q = 0; q < g->k - p; q++)
+            for (int i = 0; i < m; i++)
+                for (int64_t q = 0; q < steps; q++)
+                    x[i][q] = WIDE(from[i * g->a_m + q * g->a_k]);
+        }
+        if (steps == VL) {
+            WFI_UNROLL for (int q = 0; q < VL; q++) WFI_UNROLL for (int i = 0; i < m; i++)
+                FMA(r[i], set1(x[i][q]), v[q]);
+        } else {
+            for (int q = 0; q < steps; q++)
                 for (int i = 0; i < m; i++)
-                    FMA(r[i], set1(WIDE(x[i * g->a_m + q * g->a_k])), v[q]);
+                    FMA(r[i], set1(x[i][q]), v[q]);
         }
     }
     WFI_UNROLL for (int i = 0; i < m; i++) STM(c + i * ldc, LANES(n), r[i]);
