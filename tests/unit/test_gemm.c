@@ -123,7 +123,7 @@ static tensor tensor_new(wf_dtype t, int ndim, const int64_t *dim, const bool *r
         }
     }
     size_t e = size_of(t);
-    x.bytes = ((size_t)(span > 0 ? span : 1) + 16) * e;
+    x.bytes = ((size_t)(span > 0 ? span : 1) + 9) * e;
     x.block = malloc(x.bytes);
     assert_non_null(x.block);
     for (size_t i = 0; i < x.bytes / e; i++)
@@ -350,7 +350,7 @@ static void odd_sizes_and_layouts(void **state)
         if (!use(i))
             continue;
         for (int t = 0; t < TYPES; t++)
-            for (int q = 0; q < 160; q++) {
+            for (int q = 0; q < 80; q++) {
                 shape s = { sizes[below(SIZES)], sizes[below(SIZES)], sizes[below(SIZES)] };
                 if (s.m * s.n * s.k > 300000)
                     s.k = 1 + s.k % 9;
@@ -428,7 +428,7 @@ static void batches(void **state)
     for (int i = 0; i < 3; i++) {
         if (!use(i))
             continue;
-        for (int q = 0; q < 60; q++) {
+        for (int q = 0; q < 40; q++) {
             int nb = 1 + (int)below(WFI_GEMM_BATCH_MAX), t = (int)below(TYPES);
             int64_t batch[WFI_GEMM_BATCH_MAX];
             bool ra[WFI_GEMM_BATCH_MAX], rb[WFI_GEMM_BATCH_MAX];

@@ -19,6 +19,7 @@ static int kind_of(wf_dtype t)
     default: return -1;
     }
 }
+
 #define L1_BYTES   (24 * 1024)
 #define KEEP_BYTES ((int64_t)32 << 20)
 
@@ -47,6 +48,12 @@ static int choose_tier(const wfi_gemm *g, int64_t m, int64_t n)
         return WFI_GEMM_PLACE;
     return WFI_GEMM_PACKED;
 #endif
+}
+
+/* Equal blocks of at most about max, a multiple of unit. */
+static int64_t block(int64_t n, int64_t max, int64_t unit)
+{
+    return n <= max ? max64(n, 1) : round_up(ceil_div(n, ceil_div(n, max)), unit);
 }
 
 /* Blocks and scratch for parts of at most m x n. */

@@ -70,12 +70,14 @@ static void copy_out(const tile_file *f, int t, void *p, int64_t stride)
 #define TILES_ON()               tile_file file_
 #define TILES_OFF()              (void)file_
 #define TILE_FILE                &file_
-#define TILE_ZERO(t)             memset(&f_->t[t], 0, sizeof f_->t[t])
-#define TILE_LOAD(t, p, stride)  copy_in(f_, t, p, stride)
-#define TILE_STORE(t, p, stride) copy_out(f_, t, p, stride)
+#define TILE_ZERO(x)             memset(&f_->t[x], 0, sizeof f_->t[x])
+#define TILE_LOAD(x, p, stride)  copy_in(f_, x, p, stride)
+#define TILE_STORE(x, p, stride) copy_out(f_, x, p, stride)
 #define TILE_DOT(c, a, b)        dot(f_, c, a, b)
-#define NAME                     wfi_gemm_amx_emulated
-#define NAME_TEXT                "gemm amx emulated"
+#ifndef NAME /* a test compiles this file once more, without vectors */
+#define NAME wfi_gemm_amx_emulated
+#endif
+#define NAME_TEXT "gemm amx emulated"
 #else
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -99,12 +101,12 @@ static void tiles_on(void)
 #define TILES_ON()               tiles_on()
 #define TILES_OFF()              _tile_release()
 #define TILE_FILE                NULL
-#define TILE_ZERO(t)             _tile_zero(t)
-#define TILE_LOAD(t, p, stride)  _tile_loadd(t, p, stride)
-#define TILE_STORE(t, p, stride) _tile_stored(t, p, stride)
+#define TILE_ZERO(x)             _tile_zero(x)
+#define TILE_LOAD(x, p, stride)  _tile_loadd(x, p, stride)
+#define TILE_STORE(x, p, stride) _tile_stored(x, p, stride)
 #define TILE_DOT(c, a, b)        _tile_dpbf16ps(c, a, b)
-#define NAME                     wfi_gemm_amx
-#define NAME_TEXT                "gemm amx"
+#define NAME      wfi_gemm_amx
+#define NAME_TEXT "gemm amx"
 #endif
 
 /* 32 x 32 of c: `steps` times 32 of k. in: chains that go on, 32 floats a row (NULL: from +0); out: rows `ld` bytes

@@ -43,12 +43,6 @@ static int64_t round_up(int64_t a, int64_t unit)
 {
     return ceil_div(a, unit) * unit;
 }
-/* Equal blocks of at most about max, a multiple of unit. */
-static int64_t block(int64_t n, int64_t max, int64_t unit)
-{
-    return n <= max ? max64(n, 1) : round_up(ceil_div(n, ceil_div(n, max)), unit);
-}
-
 /* Batch dimensions: those of size 1 go, neighbours that lie as one become one; a last one over which b repeats and a
  * and c go on becomes part of m (x[t, m, k] w[k, n]). */
 static void batch_dims(wfi_gemm *g, const wfi_view *a, const wfi_view *b, const wfi_view *c)
