@@ -147,6 +147,16 @@ uint32_t wfi_ids_type(wfi_ids *ids, wf_dtype dtype, int32_t ndim, const int64_t 
     return intern(&ids->types, &t, type_hash, type_same, NULL, NULL);
 }
 
+bool wfi_ids_fits(wf_dtype dtype, int32_t ndim, const int64_t *dim)
+{
+    int64_t elements;
+    size_t bytes;
+    for (int32_t i = 0; i < ndim; i++)
+        if (wfi_sym_is(dim[i]))
+            return true;
+    return wfi_ck_elements(dim, ndim, &elements) && wfi_ck_mul((size_t)elements, wf_dtype_bytes(dtype), &bytes);
+}
+
 static void row_major(const wfi_type *t, int64_t *stride)
 {
     int64_t s = 1;

@@ -52,6 +52,7 @@ void wfi_ids_free(wfi_ids *ids);
 
 /* Each returns 0 when memory is out (or, for a type, when its size overflows). */
 uint32_t wfi_ids_type(wfi_ids *ids, wf_dtype dtype, int32_t ndim, const int64_t *dim);
+bool wfi_ids_fits(wf_dtype dtype, int32_t ndim, const int64_t *dim); /* or: the size overflows */
 uint32_t wfi_ids_layout(wfi_ids *ids, uint32_t type, const int64_t *stride, int64_t offset);
 uint32_t wfi_ids_dense(wfi_ids *ids, uint32_t type); /* the row-major layout at offset 0 */
 uint32_t wfi_ids_attr(wfi_ids *ids, uint32_t op, const void *data, size_t bytes);

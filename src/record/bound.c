@@ -63,6 +63,8 @@ static bool result_types(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *
         for (int k = 0; k < x.nd[slot]; k++)
             dim[k] = x.d[slot][k].size;
         out[i] = wfi_ids_type(&c->ids, rtype[i], x.nd[slot], dim);
+        if (!out[i] && wfi_ids_fits(rtype[i], x.nd[slot], dim))
+            return wfi_error_memory(c, "a type", site), false;
         if (!out[i]) {
             wfi_error_set(c, WF_ERR_SHAPE, op->name, site, "the result has too many elements");
             return false;
@@ -92,7 +94,7 @@ static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, c
     for (int i = 0; i < op->nout; i++) {
         uint32_t id = wfi_ids_dense(&c->ids, out_type[i]);
         if (!id) {
-            *why = "out of memory";
+            *why = NULL; /* out of memory */
             return false;
         }
         wfi_layout_view(&c->ids, id, &view[nin + (uint32_t)i]);
@@ -189,7 +191,9 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
         wfi_bind b = { .params = c->bind_params };
         const char *why;
         if (!ask(c, key, nin, layout, e->type, &b, view, &why)) {
-            if (wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s",
+            if (!why)
+                wfi_error_memory(c, "a layout", site);
+            else if (wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s",
                               c->rt->device->api->name, why) && in)
                 wfi_error_operands(c, op, (int32_t)nin, in);
             return NULL;
@@ -218,19 +222,24 @@ const wfi_bound *wfi_bound_get(wf_ctx *c, uint64_t key, uint32_t nin, const uint
     return bind_new(c, key, nin, layout, h, site, in);
 }
 
-/* A composite is kept as it is if the device can do it for plain layouts, else it is lowered, in every mode alike. */
-static bool must_lower(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, const uint32_t *out)
+/* False: out of memory. A composite is kept as it is if the device can do it for plain layouts, else it is lowered, in every mode alike. */
+static bool must_lower(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, const uint32_t *out, bool *lower)
 {
     const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
+    *lower = false;
     if (!(op->flags & WFI_OP_COMPOSITE))
-        return false;
+        return true;
     wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
     uint32_t layout[WFI_BIND_IN];
     wfi_bind b = { .params = c->bind_params };
     const char *why;
-    for (uint32_t i = 0; i < nin; i++)
+    for (uint32_t i = 0; i < nin; i++) {
         layout[i] = type[i] ? wfi_ids_dense(&c->ids, type[i]) : 0;
-    return !ask(c, key, nin, layout, out, &b, view, &why);
+        if (type[i] && !layout[i])
+            return false;
+    }
+    *lower = !ask(c, key, nin, layout, out, &b, view, &why);
+    return !*lower || why;
 }
 
 static bool grow_infer(wf_ctx *c)
@@ -272,7 +281,8 @@ const wfi_infer *wfi_infer_get(wf_ctx *c, uint64_t key, uint32_t nin, const uint
     e->nout = wfi_op_table[WFI_KEY_OP(key)].nout;
     memcpy(e->type, out, sizeof out);
     memcpy(e->in, type, nin * sizeof *type);
-    e->lower = must_lower(c, key, nin, type, out);
+    if (!must_lower(c, key, nin, type, out, &e->lower))
+        return wfi_error_memory(c, "a layout", site), NULL;
     wfi_infer **s = &c->infer[h & c->infer_mask];
     e->next = *s;
     *s = e;

@@ -473,6 +473,10 @@ wf_tensor *wfi_emit_const(wf_ctx *c, wf_dtype dtype, double value, const char *s
 
 wf_tensor *wfi_emit_leaf(wf_ctx *c, uint32_t type, wfi_buf *buf, uint32_t layout, const char *site)
 {
+    if (!layout) {
+        wfi_buf_unref(c, buf);
+        return wfi_error_memory(c, "a layout", site), NULL;
+    }
     if (c->run_now)
         return eager_new(c, WFI_EV_INPUT, type, layout, buf, site);
     wf_tensor *h = wfi_emit_record(c, WFI_KEY(WFI_EV_INPUT, layout, 0), WFI_NONE, WFI_NONE, WFI_NONE, type, site);

@@ -64,7 +64,7 @@ static bool run_leaf(wf_ctx *c, uint32_t i, const wfi_rec *r, wf_tensor *h)
         h->type = c->var[payload]->type;
         h->layout = from ? from->layout : wfi_ids_dense(&c->ids, h->type);
         h->buf->refs++;
-        return true;
+        return h->layout != 0;
     }
     case WFI_EV_SCALAR: return set_number(c, h, r->type, &h->u.imm, 8);
     case WFI_EV_CONST: {
@@ -173,15 +173,20 @@ wf_status wfi_run_copy(wf_ctx *c, const wf_tensor *t, void *to, const char *site
         return WF_OK;
     }
     wfi_view in, out;
+    uint32_t dense = wfi_ids_dense(&c->ids, l->type);
+    if (!dense)
+        return wfi_error_memory(c, "a layout", site);
     wfi_layout_view(&c->ids, t->layout, &in);
-    wfi_layout_view(&c->ids, wfi_ids_dense(&c->ids, l->type), &out);
+    wfi_layout_view(&c->ids, dense, &out);
     wfi_bind b = { .op = WFI_OP_contiguous, .nin = 1, .nout = 1, .in = &in, .out = &out, .threads = c->rt->threads,
                    .params = c->bind_params, .alias = -1 };
     const char *why = c->rt->device->api->module_load(c->rt->device, &b);
-    if (why || !wfi_queue_reserve(c->queue, b.scratch)) {
-        wfi_error_set(c, WF_ERR_UNSUPPORTED, "copy", site, "%s", why ? why : "out of memory");
+    if (why) {
+        wfi_error_set(c, WF_ERR_UNSUPPORTED, "copy", site, "%s", why);
         return c->status;
     }
+    if (!wfi_queue_reserve(c->queue, b.scratch))
+        return wfi_error_memory(c, "scratch memory", site);
     void *args[2] = { to, wfi_tensor_at(c, t->buf, t->layout) };
     wfi_cmd cmd = { .fn = b.fn, .params = c->bind_params, .args = args };
     return c->rt->device->api->submit(c->queue, &cmd, 1, NULL, 0, 0);
@@ -194,7 +199,7 @@ static bool bind_values(wf_ctx *c, uint32_t n)
         const wfi_rec *r = &c->r.base[i];
         if (WFI_KEY_OP(r->key) == WFI_EV_VALUE && r->in[0] == WFI_NONE && !c->r.H[i]->buf &&
             !run_leaf(c, i, r, c->r.H[i]))
-            return false;
+            return wfi_error_memory(c, "the step", NULL), false;
     }
     return true;
 }
@@ -209,7 +214,10 @@ static bool run_one(wf_ctx *c, uint32_t i, const uint32_t *mark)
         parts |= mark[i + k] != 0;
     if ((!mark[i] && !parts) || !h || h->buf)
         return true;
-    return op < WFI_OP_COUNT ? run_op(c, i, r) : run_leaf(c, i, r, h);
+    if (op < WFI_OP_COUNT ? run_op(c, i, r) : run_leaf(c, i, r, h))
+        return true;
+    wfi_error_memory(c, "the step", NULL); /* unless there is an error already */
+    return false;
 }
 
 static void drop_used(wf_ctx *c, uint32_t i, const uint32_t *mark)

@@ -48,7 +48,9 @@ static uint32_t checked_type(wf_ctx *c, const char *call, wf_dtype dtype, wf_dim
             return 0;
         }
     uint32_t type = wfi_ids_type(&c->ids, dtype, dims.n, dims.d);
-    if (!type)
+    if (!type && wfi_ids_fits(dtype, dims.n, dims.d))
+        wfi_error_memory(c, "a type", site);
+    else if (!type)
         wfi_error_set(c, WF_ERR_SHAPE, call, site, "the product of the dimensions is too large");
     return type;
 }
