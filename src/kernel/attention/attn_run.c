@@ -100,7 +100,8 @@ static const char *prepare_any(const wfi_attention_spec *s, bool grad, void *out
     p.blocks = p.s && p.qb ? (p.s + p.qb - 1) / p.qb : 0;
     p.each = fast ? WFI_K(wfi_attn_desk)(&p, grad) : (size_t)plain_desk(&p) * 8;
     p.each = (p.each + 127) & ~(size_t)63;
-    *scratch = p.each * (size_t)p.threads;
+    if (!wfi_ck_mul(p.each, (size_t)p.threads, scratch))
+        return "too large";
     memcpy(out, &p, sizeof p);
     return NULL;
 }
