@@ -145,7 +145,7 @@ static inline void wf_scope_auto_end_(wf_scope_auto_ *a)
 #define WF_CAT_(a, b) a##b
 #define WF_CAT(a, b)  WF_CAT_(a, b)
 #define WF_SCOPE_AUTO(c, name)                                                                                         \
-    __attribute__((cleanup(wf_scope_auto_end_))) wf_scope_auto_ WF_CAT(                                                \
+    __attribute__((cleanup(wf_scope_auto_end_), unused)) wf_scope_auto_ WF_CAT(                                        \
         wf_auto_, __LINE__) = { c, wf_scope_begin_(c, name, NULL, WF_SITE) }
 #endif
 

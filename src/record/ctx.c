@@ -235,7 +235,7 @@ int wf_ctx_close(wf_ctx *c)
         o->drop(o);
     }
     say(c);
-    int status = c->status;
+    int status = (int)c->status;
     wf_runtime *rt = c->rt;
     if (c->queue)
         rt->device->api->queue_del(c->queue);
