@@ -142,7 +142,7 @@ uint32_t wfi_ids_type(wfi_ids *ids, wf_dtype dtype, int32_t ndim, const int64_t 
     if (symbols)
         t.elements = -1;
     else if (!wfi_ck_elements(dim, ndim, &t.elements) ||
-        !wfi_ck_mul((size_t)t.elements, wf_dtype_bytes(dtype), &t.bytes))
+             !wfi_ck_mul((size_t)t.elements, wf_dtype_bytes(dtype), &t.bytes))
         return 0;
     return intern(&ids->types, &t, type_hash, type_same, NULL, NULL);
 }

@@ -14,7 +14,7 @@ typedef struct wfi_type {
     int32_t ndim;
     int64_t dim[WF_RANK_MAX]; /* a number, or a symbol (graph/sym.h) in graphs that are not bound to sizes yet */
     int64_t elements;         /* -1: depends on a symbol */
-    size_t bytes; /* of a contiguous buffer */
+    size_t bytes;             /* of a contiguous buffer */
 } wfi_type;
 
 typedef struct wfi_layout {

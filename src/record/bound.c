@@ -4,7 +4,6 @@
 #include <string.h>
 #include "record/record.h"
 
-
 static inline uint64_t hash_of(uint64_t key, uint32_t nin, const uint32_t *in)
 {
     uint64_t h = key * 0x9e3779b97f4a7c15u;
@@ -22,8 +21,7 @@ static inline bool same_in(const uint32_t *a, const uint32_t *b, uint32_t n)
     return true;
 }
 
-static void describe(wf_ctx *c, uint32_t nin, const uint32_t *type, wfi_axis_shape *shape,
-                     wf_dtype *dtype)
+static void describe(wf_ctx *c, uint32_t nin, const uint32_t *type, wfi_axis_shape *shape, wf_dtype *dtype)
 {
     for (uint32_t i = 0; i < nin; i++) {
         shape[i] = (wfi_axis_shape){ .ndim = -1 };
@@ -194,7 +192,8 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
             if (!why)
                 wfi_error_memory(c, "a layout", site);
             else if (wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s",
-                              c->rt->device->api->name, why) && in)
+                                   c->rt->device->api->name, why) &&
+                     in)
                 wfi_error_operands(c, op, (int32_t)nin, in);
             return NULL;
         }
@@ -222,7 +221,8 @@ const wfi_bound *wfi_bound_get(wf_ctx *c, uint64_t key, uint32_t nin, const uint
     return bind_new(c, key, nin, layout, h, site, in);
 }
 
-/* False: out of memory. A composite is kept as it is if the device can do it for plain layouts, else it is lowered, in every mode alike. */
+/* False: out of memory. A composite is kept as it is if the device can do it for plain layouts, else it is lowered, in
+ * every mode alike. */
 static bool must_lower(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, const uint32_t *out, bool *lower)
 {
     const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];

@@ -45,8 +45,7 @@ static bool here(const wfi_rec *r, const wfi_rec *w)
     return r->key == w->key && r->in[0] == w->in[0] && r->in[1] == w->in[1] && r->in[2] == w->in[2];
 }
 
-wf_tensor *wfi_emit_record(wf_ctx *c, uint64_t key, uint32_t a, uint32_t b, uint32_t d, uint32_t type,
-                           const char *site)
+wf_tensor *wfi_emit_record(wf_ctx *c, uint64_t key, uint32_t a, uint32_t b, uint32_t d, uint32_t type, const char *site)
 {
     wfi_rec w = { .key = key, .in = { a, b, d }, .type = type, .owner = c->r.owner };
     const wfi_rec *r = c->r.cursor;
@@ -107,7 +106,8 @@ static inline uint32_t tape_of(wf_ctx *c, wf_tensor *h)
     return (uint32_t)h->tag & WFI_NONE;
 }
 
-static inline wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32_t layout, wfi_buf *buf, const char *site)
+static inline wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32_t layout, wfi_buf *buf,
+                                   const char *site)
 {
     wf_tensor *h = wfi_handle_new(c);
     if (!h) {
@@ -126,7 +126,8 @@ static inline wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32
     return h;
 }
 
-static inline bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor *const *out)
+static inline bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout,
+                        wf_tensor *const *out)
 {
     uint32_t ord[WFI_BIND_IN + 3];
     for (uint32_t i = 0; i < nin + 3; i++)
@@ -135,9 +136,10 @@ static inline bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const 
         uint32_t n = c->r.n;
         if (n >= c->r.cap && !wfi_steprec_grow(c, (size_t)n + 1))
             return false;
-        c->r.scratch[n] = (wfi_rec){ .key = WFI_KEY(WFI_EV_ARG, 0, 0),
-                                     .in = { ord[i], i + 1 < nin ? ord[i + 1] : WFI_NONE, i + 2 < nin ? ord[i + 2] : WFI_NONE },
-                                     .owner = c->r.owner };
+        c->r.scratch[n] =
+            (wfi_rec){ .key = WFI_KEY(WFI_EV_ARG, 0, 0),
+                       .in = { ord[i], i + 1 < nin ? ord[i + 1] : WFI_NONE, i + 2 < nin ? ord[i + 2] : WFI_NONE },
+                       .owner = c->r.owner };
         c->r.H[n] = NULL;
         c->r.n++;
     }
@@ -154,8 +156,9 @@ static wf_tensor *lowered(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *cons
                           const char *site)
 {
     const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
-    wf_args v = { .in = in, .nin = (int32_t)nin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key)), .site = site,
-                  .out = out };
+    wf_args v = {
+        .in = in, .nin = (int32_t)nin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key)), .site = site, .out = out
+    };
     (void)nout;
     return out[0] = op->def->lower(&v);
 }
@@ -242,7 +245,8 @@ uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
         return (uint32_t)t->tag & WFI_NONE;
     if (!alive(c, t, site))
         return WFI_NONE;
-    wf_tensor *i = wfi_emit_record(c, WFI_KEY(WFI_EV_INPUT, t->layout, 0), WFI_NONE, WFI_NONE, WFI_NONE, t->type, t->site);
+    wf_tensor *i =
+        wfi_emit_record(c, WFI_KEY(WFI_EV_INPUT, t->layout, 0), WFI_NONE, WFI_NONE, WFI_NONE, t->type, t->site);
     if (!i)
         return WFI_NONE;
     t->buf->refs++;
@@ -432,8 +436,8 @@ wf_tensor *wfi_eager2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const ch
 wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site)
 {
     const wfi_bound *e = c->recent[op];
-    if (WFI_LIKELY(e && e->in[0] == a->layout && a->layout && !(a->flags & (WFI_H_WEAK | WFI_H_DEAD)) &&
-                   a->ctx == c && c->status == WF_OK))
+    if (WFI_LIKELY(e && e->in[0] == a->layout && a->layout && !(a->flags & (WFI_H_WEAK | WFI_H_DEAD)) && a->ctx == c &&
+                   c->status == WF_OK))
         return eager_small(c, e->key, e, &a, 1, site);
     return wfi_emit(c, op, NULL, 0, 1, &a, site);
 }

@@ -178,8 +178,14 @@ wf_status wfi_run_copy(wf_ctx *c, const wf_tensor *t, void *to, const char *site
         return wfi_error_memory(c, "a layout", site);
     wfi_layout_view(&c->ids, t->layout, &in);
     wfi_layout_view(&c->ids, dense, &out);
-    wfi_bind b = { .op = WFI_OP_contiguous, .nin = 1, .nout = 1, .in = &in, .out = &out, .threads = c->rt->threads,
-                   .params = c->bind_params, .alias = -1 };
+    wfi_bind b = { .op = WFI_OP_contiguous,
+                   .nin = 1,
+                   .nout = 1,
+                   .in = &in,
+                   .out = &out,
+                   .threads = c->rt->threads,
+                   .params = c->bind_params,
+                   .alias = -1 };
     const char *why = c->rt->device->api->module_load(c->rt->device, &b);
     if (why) {
         wfi_error_set(c, WF_ERR_UNSUPPORTED, "copy", site, "%s", why);

@@ -147,7 +147,8 @@ wf_status wfi_tensor_compute(wf_ctx *c, wf_tensor *t, const char *site)
         return c->status;
     }
     if (c->r.recording_only) {
-        wfi_error_set(c, WF_ERR_STATE, "", site, "a value cannot be read while a function is captured: it is not computed");
+        wfi_error_set(c, WF_ERR_STATE, "", site,
+                      "a value cannot be read while a function is captured: it is not computed");
         return c->status;
     }
     if (!wfi_step_check(c))

@@ -1,6 +1,6 @@
 /* The AMX product, its tile instructions emulated: bit for bit the order that the manual states. Twice: with the vector
- * packing of the library (where the CPU has AVX-512), and compiled here without it. On a machine with AMX the real one is
- * held against the same reference. */
+ * packing of the library (where the CPU has AVX-512), and compiled here without it. On a machine with AMX the real one
+ * is held against the same reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,10 +62,11 @@ typedef struct layout {
 static wfi_mem mem;
 static wfi_pool *pool[4];
 
-static void check(const wfi_gemm_kernels *gemm, bool exact, int64_t m, int64_t n, int64_t k, layout s, wf_dtype out, int threads,
-                  int kind)
+static void check(const wfi_gemm_kernels *gemm, bool exact, int64_t m, int64_t n, int64_t k, layout s, wf_dtype out,
+                  int threads, int kind)
 {
-    const size_t in_elements = (size_t)(m + 5) * (size_t)(k + 5) * 2, b_elements = (size_t)(n + 5) * (size_t)(k + 5) * 2;
+    const size_t in_elements = (size_t)(m + 5) * (size_t)(k + 5) * 2,
+                 b_elements = (size_t)(n + 5) * (size_t)(k + 5) * 2;
     const size_t c_elements = (size_t)(m + 5) * (size_t)(n + 5) * 2, e = out == WF_F32 ? 4 : 2;
     uint16_t *a = malloc(in_elements * 2), *b = malloc(b_elements * 2);
     char *c = malloc(c_elements * e), *want = malloc(c_elements * e);
@@ -94,7 +95,8 @@ static void check(const wfi_gemm_kernels *gemm, bool exact, int64_t m, int64_t n
     gemm->run(&g, (void *[]){ c, a, b }, &(wfi_run){ pool[threads], room, &fault });
     if (exact) {
         if (memcmp(c, want, c_elements * e))
-            fail_msg("%s: %lld x %lld x %lld, %d threads", gemm->name, (long long)m, (long long)n, (long long)k, threads);
+            fail_msg("%s: %lld x %lld x %lld, %d threads", gemm->name, (long long)m, (long long)n, (long long)k,
+                     threads);
     } else {
         for (int64_t i = 0; i < m * n; i++) {
             float x, y;

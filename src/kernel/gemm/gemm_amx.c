@@ -3,16 +3,16 @@
  * Order class `amx pairs`. For every 32 values of k, ascending (zeros are added behind the last), an element gets
  *     even = fma(a[30], b[30], .. fma(a[2], b[2], fma(a[0], b[0], +0)))        odd = the same over a[1], a[3], .. a[31]
  *     c = c + (even + odd)
- * with f32 roundings to nearest even, where inputs and results below 2^-126 count as zero; c starts at +0 and is rounded
- * once to its type at the end. That is what the manual says of TDPBF16PS (16 pairs a row). Blocks are multiples of 32 of
- * k, so they change nothing.
+ * with f32 roundings to nearest even, where inputs and results below 2^-126 count as zero; c starts at +0 and is
+ * rounded once to its type at the end. That is what the manual says of TDPBF16PS (16 pairs a row). Blocks are multiples
+ * of 32 of k, so they change nothing.
  *
  * The kernel is written over five tile operations. With WFI_AMX_EMULATED they are scalar C that does what the manual
  * says, so that packing, edges and blocks are tested on machines without the unit (gemm_amx_emulated.c).
  *
  * Eight tiles: four accumulators (32 x 32 of c), two of a, two of b: four loads for four products. Panels of 32 rows of
- * a are [k/32][2][16 rows][32], panels of 32 columns of b [k/32][2][16 pairs][16 columns][2]. Loops: superblock of n and
- * of m > block of k > block of m (a in L2) > panel of b > panel of a. */
+ * a are [k/32][2][16 rows][32], panels of 32 columns of b [k/32][2][16 pairs][16 columns][2]. Loops: superblock of n
+ * and of m > block of k > block of m (a in L2) > panel of b > panel of a. */
 #include <string.h>
 #include "kernel/gemm/gemm_plan.h"
 #include "kernel/gemm/gemm_vec.h"
@@ -105,8 +105,8 @@ static void tiles_on(void)
 #define TILE_LOAD(x, p, stride)  _tile_loadd(x, p, stride)
 #define TILE_STORE(x, p, stride) _tile_stored(x, p, stride)
 #define TILE_DOT(c, a, b)        _tile_dpbf16ps(c, a, b)
-#define NAME      wfi_gemm_amx
-#define NAME_TEXT "gemm amx"
+#define NAME                     wfi_gemm_amx
+#define NAME_TEXT                "gemm amx"
 #endif
 
 /* 32 x 32 of c: `steps` times 32 of k. in: chains that go on, 32 floats a row (NULL: from +0); out: rows `ld` bytes

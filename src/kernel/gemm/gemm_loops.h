@@ -110,7 +110,8 @@ WFI_INLINE void pack_any(int64_t step, const E *src, int64_t sl, int64_t sk, int
         for (int64_t q = 0; q < lines; q++)
             dst[p * step + q] = WIDE(src[p * sk + q * sl]);
 }
-static __attribute__((noinline)) void pack_a(const wfi_gemm *g, const E *a, int64_t rows, int64_t room, int64_t k, T *dst)
+static __attribute__((noinline)) void pack_a(const wfi_gemm *g, const E *a, int64_t rows, int64_t room, int64_t k,
+                                             T *dst)
 {
 #ifdef EIGHT
     if (g->a_k == 1 && rows == 8) {
@@ -125,7 +126,8 @@ static __attribute__((noinline)) void pack_a(const wfi_gemm *g, const E *a, int6
     else
         pack_any(rows, a, g->a_m, g->a_k, rows, k, dst);
 }
-static __attribute__((noinline)) void pack_b(const wfi_gemm *g, const E *b, int64_t cols, int64_t room, int64_t k, T *dst)
+static __attribute__((noinline)) void pack_b(const wfi_gemm *g, const E *b, int64_t cols, int64_t room, int64_t k,
+                                             T *dst)
 {
     if (g->b_n == 1)
         pack_along(NV, NR, b, g->b_k, cols, room, k, dst);
@@ -306,8 +308,8 @@ static void across(const wfi_gemm *g, const wfi_gemm_part *p, bool pack)
                             t.b = bp;
                             next_step(&next, &t);
                             tile_run(g, &t, cols == NR ? full[rows - 1] : pick(rows, cols), rows, cols, wait, !pc,
-                                     pc + kc >= k,
-                                     p->c + ((is + i) * g->c_m + (js + jc + j) * g->c_n) * out_bytes(g), spare);
+                                     pc + kc >= k, p->c + ((is + i) * g->c_m + (js + jc + j) * g->c_n) * out_bytes(g),
+                                     spare);
                         }
                     }
                 }
@@ -340,8 +342,8 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                     int64_t nc = least(n - jc, nb), kc = least(k - pc, kb), mc = least(m - ic, mb);
                     for (int64_t i = 0, rows; i < mc; i += rows) {
                         rows = tile_rows(mc, i);
-                        pack_a(g, (const E *)(const void *)p->a + (ic + i) * g->a_m + pc * g->a_k, rows, m - ic - i,
-                               kc, pa + i * kc);
+                        pack_a(g, (const E *)(const void *)p->a + (ic + i) * g->a_m + pc * g->a_k, rows, m - ic - i, kc,
+                               pa + i * kc);
                     }
                     bool fresh = g->keep ? !ic : ic == is, more = ic + mb < m && ic + mb < is + sb;
                     int64_t high = (mc + MR - 1) / MR, lines = kc / high + 1;
@@ -399,8 +401,8 @@ WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int6
                 FMA(r[i][1], w, z);
             }
         }
-        WFI_UNROLL for (int i = 0; i < m; i++) WFI_UNROLL for (int v = 0; v < 2; v++) st(c + i * ldc + j + VL * v,
-                                                                                          r[i][v]);
+        WFI_UNROLL for (int i = 0; i < m; i++) WFI_UNROLL for (int v = 0; v < 2; v++)
+            st(c + i * ldc + j + VL * v, r[i][v]);
     }
     for (; j < n; j += VL)
         for (int i = 0; i < m; i++) {
@@ -410,7 +412,9 @@ WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int6
             STM(c + i * ldc + j, LANES(n - j), r);
         }
 }
-#define ROWS_AT_ONCE 8 /* so many streams for the hardware's read-ahead; c is read and written once for so many rows */
+#define ROWS_AT_ONCE                                                                                                   \
+    8 /* so many streams for the hardware's read-ahead; c is read and written once for so many rows                    \
+       */
 WFI_INLINE void rows_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
 {
     T x[4 * ROWS_AT_ONCE];
