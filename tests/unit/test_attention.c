@@ -21,7 +21,7 @@ typedef struct trial {
 
 enum { Q, K, V, DY, MASK, Y, LSE, STATS, DQ, DK, DV, TENSORS };
 
-/* All tensors of one trial, and what is right in doubles (row-major). */
+/* All tensors of one trial, and their values, or what is right, in doubles (row-major). */
 typedef struct set_of {
     tensor t[TENSORS];
     double *want[TENSORS];
@@ -82,9 +82,9 @@ static bool weights(const trial *w, const set_of *x, int64_t bh, int64_t i, doub
     shape n = w->n;
     double top = -INFINITY, sum = 0, scale = w->scale != 0 ? w->scale : 1 / sqrt((double)(n.e ? n.e : 1));
     for (int64_t j = 0; j < n.t; j++) {
-        double s = 0, mask = w->mask ? get(&x->t[MASK], (bh * n.s + i) * n.t + j) : 0;
+        double s = 0, mask = w->mask ? x->want[MASK][(bh * n.s + i) * n.t + j] : 0;
         for (int64_t c = 0; c < n.e; c++)
-            s += get(&x->t[Q], (bh * n.s + i) * n.e + c) * get(&x->t[K], (bh * n.t + j) * n.e + c);
+            s += x->want[Q][(bh * n.s + i) * n.e + c] * x->want[K][(bh * n.t + j) * n.e + c];
         p[j] = s * scale + (w->mask == BOOL_MASK ? (mask != 0 ? 0 : -INFINITY) : mask);
         if (w->causal && j > i + n.t - n.s)
             p[j] = -INFINITY;
@@ -106,21 +106,21 @@ static void define_query(const trial *w, const set_of *x, int64_t bh, int64_t i,
     weights(w, x, bh, i, p, &x->want[LSE][row]);
     for (int64_t j = 0; j < n.t; j++)
         for (int64_t c = 0; c < n.d; c++)
-            y[c] += p[j] * get(&x->t[V], (bh * n.t + j) * n.d + c);
+            y[c] += p[j] * x->want[V][(bh * n.t + j) * n.d + c];
     for (int64_t c = 0; c < n.d; c++)
-        delta += y[c] * get(&x->t[DY], row * n.d + c);
+        delta += y[c] * x->want[DY][row * n.d + c];
     x->want[STATS][2 * row] = x->want[LSE][row];
     x->want[STATS][2 * row + 1] = delta;
     for (int64_t j = 0; j < n.t; j++) {
         double dp = 0, ds;
         for (int64_t c = 0; c < n.d; c++)
-            dp += get(&x->t[DY], row * n.d + c) * get(&x->t[V], (bh * n.t + j) * n.d + c);
+            dp += x->want[DY][row * n.d + c] * x->want[V][(bh * n.t + j) * n.d + c];
         ds = p[j] * (dp - delta) * scale;
         for (int64_t c = 0; c < n.d; c++)
-            x->want[DV][(bh * n.t + j) * n.d + c] += p[j] * get(&x->t[DY], row * n.d + c);
+            x->want[DV][(bh * n.t + j) * n.d + c] += p[j] * x->want[DY][row * n.d + c];
         for (int64_t c = 0; c < n.e; c++) {
-            x->want[DQ][row * n.e + c] += ds * get(&x->t[K], (bh * n.t + j) * n.e + c);
-            x->want[DK][(bh * n.t + j) * n.e + c] += ds * get(&x->t[Q], row * n.e + c);
+            x->want[DQ][row * n.e + c] += ds * x->want[K][(bh * n.t + j) * n.e + c];
+            x->want[DK][(bh * n.t + j) * n.e + c] += ds * x->want[Q][row * n.e + c];
         }
     }
 }
@@ -128,6 +128,9 @@ static void define(const trial *w, const set_of *x)
 {
     double *p = calloc((size_t)w->n.t + 1, sizeof *p);
     assert_non_null(p);
+    for (int i = 0; i <= MASK; i++)
+        for (int64_t k = 0; k < elements(&x->t[i].v); k++)
+            x->want[i][k] = get(&x->t[i], k);
     for (int64_t bh = 0; bh < w->n.b * w->n.h; bh++)
         for (int64_t i = 0; i < w->n.s; i++)
             define_query(w, x, bh, i, p);
