@@ -44,13 +44,13 @@ typedef struct wfi_gemm {
     int64_t batches;          /* product of batch[] */
     int64_t parts_m, parts_n; /* each product is cut into parts_m x parts_n, columns in multiples of nr */
     int64_t nr;
-    int64_t chunks;           /* pieces of work for the pool: batches * parts, or fewer with several batches in one */
-    int64_t kb, mb, nb;       /* sizes of the blocks of k, m and n */
-    int64_t sb, ns;           /* rows and columns of a superblock, within which chains wait */
-    int64_t ahead;            /* rows of b to read ahead */
-    int64_t keep;             /* packed b is kept for the next superblock */
-    int64_t pb_at, cs_at;     /* bytes from the start of a worker's scratch: packed b, waiting chains */
-    int64_t each;             /* bytes of scratch a worker */
+    int64_t chunks;       /* pieces of work for the pool: batches * parts, or fewer with several batches in one */
+    int64_t kb, mb, nb;   /* sizes of the blocks of k, m and n */
+    int64_t sb, ns;       /* rows and columns of a superblock, within which chains wait */
+    int64_t ahead;        /* rows of b to read ahead */
+    int64_t keep;         /* packed b is kept for the next superblock */
+    int64_t pb_at, cs_at; /* bytes from the start of a worker's scratch: packed b, waiting chains */
+    int64_t each;         /* bytes of scratch a worker */
 } wfi_gemm;
 
 typedef struct wfi_gemm_kernels {
