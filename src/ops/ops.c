@@ -93,6 +93,18 @@ static char *at(char *text, size_t n, size_t bytes)
 {
     return n < bytes ? text + n : NULL;
 }
+/* As few digits as read back as v. */
+static int digits(double v)
+{
+    char short_text[40];
+    for (int n = 1; n < 17; n++) {
+        snprintf(short_text, sizeof short_text, "%.*g", n, v);
+        if (strtod(short_text, NULL) == v)
+            return n;
+    }
+    return 17;
+}
+
 int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_t bytes)
 {
     size_t n = 0;
@@ -114,7 +126,7 @@ int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_
                 PUT("%s%lld", k ? "," : "", (long long)v.list.d[k]);
             PUT("]");
         } else if (f->type == WFI_ATTR_F64)
-            PUT("%.17g", v.real);
+            PUT("%.*g", digits(v.real), v.real);
         else if (f->type == WFI_ATTR_BOOL)
             PUT("%s", v.whole ? "true" : "false");
         else if (f->type == WFI_ATTR_DTYPE)

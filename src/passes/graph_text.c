@@ -169,8 +169,9 @@ static bool parse_node(parser *p)
     while (at < p->n && p->word[at][0] == 'v' && isdigit((unsigned char)p->word[at][1]))
         at++;
     nout = (uint32_t)at;
-    if (nout && (at >= p->n || strcmp(p->word[at++], "=")))
+    if (nout && (at >= p->n || strcmp(p->word[at], "=")))
         return fail(p, "= was expected", at < p->n ? p->word[at] : "");
+    at += nout > 0;
     for (int i = at; i < p->n; i++)
         if (!strcmp(p->word[i], ":"))
             colon = i;

@@ -69,8 +69,11 @@ static void write_to(const model *m, uint32_t storage, uint32_t v)
 
 static bool reads(const model *m, uint32_t cmd, uint32_t v)
 {
-    return inside(m, cmd, v) && (m->holds[m->p->value_storage[v]] == m->root[v] ||
-                                 wrong(m, cmd, v, "its memory holds something else by now"));
+    uint32_t root = m->root[v];
+    if (root == WFI_NO_VALUE)
+        return wrong(m, cmd, v, "nothing has computed it");
+    return inside(m, cmd, v) &&
+           (m->holds[m->p->value_storage[v]] == root || wrong(m, cmd, v, "its memory holds something else by now"));
 }
 
 /* Views have no command: their root is the operand whose storage they share. */
