@@ -76,10 +76,13 @@ static bool reads(const model *m, uint32_t cmd, uint32_t v)
            (m->holds[m->p->value_storage[v]] == root || wrong(m, cmd, v, "its memory holds something else by now"));
 }
 
-/* Views have no command: their root is the operand whose storage they share. */
+/* Views have no command: their root is the operand whose storage they share. What computes is no view, even where its
+ * result took the storage of an operand. */
 static void view_roots(const model *m, const wfi_node *n)
 {
     const wfi_plan *p = m->p;
+    if (n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW)
+        return;
     for (uint32_t o = n->out0; o < n->out0 + n->nout; o++)
         for (uint32_t i = 0; i < n->nin; i++) {
             uint32_t v = p->graph.in[n->in0 + i];
