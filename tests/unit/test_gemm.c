@@ -90,7 +90,7 @@ static void put_random(wf_dtype t, char *p)
     float f = (float)(int32_t)rnd() * 0x1p-30f;
     double d = (double)(int32_t)rnd() * 0x1p-30 + (double)(int32_t)rnd() * 0x1p-50;
     uint64_t u = (uint64_t)rnd() << 32 | rnd();
-    uint16_t h = t == WF_BF16 ? bf16_narrow(f) : f16_narrow(f);
+    uint16_t h = t == WF_BF16 ? bf16_narrow(f) : (uint16_t)((rnd() & 0x83ff) | (9 + rnd() % 7) << 10);
     switch (t) {
     case WF_F64: memcpy(p, &d, 8); break;
     case WF_I64: memcpy(p, &u, 8); break;
@@ -210,33 +210,38 @@ static void finish(wf_dtype t, float f, char *out)
     else
         memcpy(out, &h, 2);
 }
-#define K_MAX 4096
-static void element(const tensor *a, const tensor *b, const tensor *c, int64_t *i, char *out)
+static void element(wf_dtype t, wf_dtype to, int64_t k, const char *x, const char *y, char *out)
 {
-    static union {
-        float f[K_MAX];
-        double d[K_MAX];
-        uint64_t u[K_MAX];
-    } x, y;
-    const int d = c->view.ndim - 2;
-    const wf_dtype t = a->view.dtype;
-    const int64_t row = i[d], col = i[d + 1], k = a->view.dim[d + 1];
-    assert_true(k <= K_MAX);
-    i[d + 1] = 0;
-    if (!col)
-        line(t, k, at(a, i), a->view.stride[d + 1], &x);
-    i[d] = 0, i[d + 1] = col;
-    line(t, k, at(b, i), b->view.stride[d], &y);
-    i[d] = row;
+    const void *p = x, *q = y;
     if (t == WF_F64) {
-        double s = fused ? chain_f64(k, x.d, y.d) : sum_f64(k, x.d, y.d);
+        double s = fused ? chain_f64(k, p, q) : sum_f64(k, p, q);
         memcpy(out, &s, 8);
     } else if (t == WF_I32 || t == WF_I64) {
-        uint64_t s = sum_int(k, x.u, y.u);
+        uint64_t s = sum_int(k, p, q);
         memcpy(out, &s, size_of(t));
     } else {
-        finish(c->view.dtype, fused ? chain_f32(k, x.f, y.f) : sum_f32(k, x.f, y.f), out);
+        finish(to, fused ? chain_f32(k, p, q) : sum_f32(k, p, q), out);
     }
+}
+/* The product of one batch, into the copy of c's block. i: the batch's index, with room for two more. */
+static void product(const tensor *a, const tensor *b, const tensor *c, int64_t *i, char *want)
+{
+    const int d = c->view.ndim - 2;
+    const wf_dtype t = a->view.dtype;
+    const int64_t m = c->view.dim[d], n = c->view.dim[d + 1], k = a->view.dim[d + 1];
+    char *x = malloc((size_t)(m * k) * 8 + 8), *y = malloc((size_t)(n * k) * 8 + 8);
+    assert_true(x && y);
+    i[d + 1] = 0;
+    for (i[d] = 0; i[d] < m; i[d]++)
+        line(t, k, at(a, i), a->view.stride[d + 1], x + i[d] * k * 8);
+    i[d] = 0;
+    for (i[d + 1] = 0; i[d + 1] < n; i[d + 1]++)
+        line(t, k, at(b, i), b->view.stride[d], y + i[d + 1] * k * 8);
+    for (i[d] = 0; i[d] < m; i[d]++)
+        for (i[d + 1] = 0; i[d + 1] < n; i[d + 1]++)
+            element(t, c->view.dtype, k, x + i[d] * k * 8, y + i[d + 1] * k * 8, want + (at(c, i) - c->block));
+    i[d] = i[d + 1] = 0;
+    free(x), free(y);
 }
 /* A copy of c's block with the product in place. */
 static char *expect(const tensor *a, const tensor *b, const tensor *c)
@@ -245,11 +250,11 @@ static char *expect(const tensor *a, const tensor *b, const tensor *c)
     assert_non_null(want);
     memcpy(want, c->block, c->bytes);
     int64_t i[WF_RANK_MAX] = { 0 }, n = 1;
-    for (int d = 0; d < c->view.ndim; d++)
+    for (int d = 0; d < c->view.ndim - 2; d++)
         n *= c->view.dim[d];
     while (n-- > 0) {
-        element(a, b, c, i, want + (at(c, i) - c->block));
-        for (int d = c->view.ndim - 1; d >= 0 && ++i[d] == c->view.dim[d]; d--)
+        product(a, b, c, i, want);
+        for (int d = c->view.ndim - 3; d >= 0 && ++i[d] == c->view.dim[d]; d--)
             i[d] = 0;
     }
     return want;

@@ -7,13 +7,13 @@
 #define MASK         wfi_mask4
 #define LANES(n)     wfi_lanes4(n)
 #define LDM(p, m)    ((V)wfi_ldm4(p, m))
-#define STM(p, m, v) wfi_stm4(p, m, (wfi_vi4)(v))
+#define STM(p, m, v) wfi_stm4(p, m, (wfi_vf4)(v))
 #define TRANSPOSE(v) wfi_transpose4((wfi_vi4 *)(v))
 #else
 #define MASK         wfi_mask8
 #define LANES(n)     wfi_lanes8(n)
 #define LDM(p, m)    ((V)wfi_ldm8(p, m))
-#define STM(p, m, v) wfi_stm8(p, m, (wfi_vi8)(v))
+#define STM(p, m, v) wfi_stm8(p, m, (wfi_vf8)(v))
 #define TRANSPOSE(v) wfi_transpose8((wfi_vi8 *)(v))
 #endif
 typedef T unaligned __attribute__((vector_size(WFI_VB), aligned(LANE), may_alias));

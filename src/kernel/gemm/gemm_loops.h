@@ -34,7 +34,7 @@ static inline int64_t tile_cols(int64_t n, int64_t j)
 
 /* dst[p*step + q] = src[q*ld + p], q < lines <= VL * groups. Lanes from `lines` on get copies of the last line: of a
  * panel of a the next column overwrites them (dst has VL elements of slack), of b nobody stores what they become. */
-WFI_INLINE void pack_across(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t k, T *dst)
+WFI_SPECIAL void pack_across(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t k, T *dst)
 {
     const E *line[3 * VL];
     for (int64_t q = 0; q < groups * VL; q++)
@@ -62,8 +62,8 @@ WFI_INLINE void pack_across(int groups, int64_t step, const E *src, int64_t ld_,
 }
 #define PACK_AHEAD 8 /* rows: they are far apart, so that the hardware does not read ahead */
 /* dst[p*step + q] = src[p*ld + q], q < lines <= VL * groups. `room` elements of a row may be read. */
-WFI_INLINE void pack_along(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t room, int64_t k,
-                           T *dst)
+WFI_SPECIAL void pack_along(int groups, int64_t step, const E *src, int64_t ld_, int64_t lines, int64_t room, int64_t k,
+                            T *dst)
 {
     if (room >= groups * VL) {
         for (int64_t p = 0; p < k; p++) {
@@ -214,7 +214,10 @@ static ahead ahead_of(const char *from, int64_t rows, int64_t step, int64_t leng
 }
 static inline void ahead_step(ahead *s, wfi_tile *t)
 {
-    t->pf2 = s->line + s->at, t->npf2 = s->left > 0 ? s->per : 0;
+    t->npf2 = 0;
+    if (s->left <= 0)
+        return;
+    t->pf2 = s->line + s->at, t->npf2 = s->per;
     s->at += 64 * s->per;
     if (s->at >= s->bytes)
         s->at = 0, s->line += s->stride, s->left--;
@@ -381,7 +384,7 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
 }
 
 /* q rows of b, m <= 4 of a: c[i][j] goes on with x[i + 4*s] * b[s][j], s < q. */
-WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int64_t bs, int64_t n, T *c, int64_t ldc)
+WFI_SPECIAL void rows_step(int m, int q, bool first, const T *x, const E *b, int64_t bs, int64_t n, T *c, int64_t ldc)
 {
     int64_t j = 0;
     for (; j + 2 * VL <= n; j += 2 * VL) {
@@ -415,7 +418,7 @@ WFI_INLINE void rows_step(int m, int q, bool first, const T *x, const E *b, int6
 #define ROWS_AT_ONCE                                                                                                   \
     8 /* so many streams for the hardware's read-ahead; c is read and written once for so many rows                    \
        */
-WFI_INLINE void rows_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
+WFI_SPECIAL void rows_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
 {
     T x[4 * ROWS_AT_ONCE];
     for (int64_t p = 0; p < g->k; p += ROWS_AT_ONCE, b += ROWS_AT_ONCE * g->b_k) {
@@ -451,7 +454,7 @@ static void rows(const wfi_gemm *g, const wfi_gemm_part *p)
 }
 
 /* VL columns of b, which lie along k: transposed in registers, so that each lane is one ascending chain. */
-WFI_INLINE void cols_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
+WFI_SPECIAL void cols_all(const wfi_gemm *g, int m, const E *a, const E *b, int64_t n, T *c, int64_t ldc)
 {
     const E *line[VL];
     _Alignas(64) T x[4][VL]; /* a, widened */

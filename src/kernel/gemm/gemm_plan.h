@@ -5,7 +5,7 @@
 #include "base/ck.h"
 #include "kernel/gemm/gemm_part.h"
 
-static inline int64_t bytes_of(int32_t dtype) /* of the types that have products */
+static inline int64_t bytes_of(wf_dtype dtype) /* of the types that have products */
 {
     return dtype == WF_F64 || dtype == WF_I64 ? 8 : dtype == WF_BF16 || dtype == WF_F16 ? 2 : 4;
 }

@@ -58,7 +58,7 @@ WFI_INLINE void row_of_b(V *x, const T *b, int nv, int masked, const MASK *m)
     }
 }
 
-WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
+WFI_SPECIAL void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
 {
     V r[MR][NV];
     MASK m[NV];
@@ -66,9 +66,11 @@ WFI_INLINE void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
     const int groups = mode == PACKED ? 1 : (mr + 2) / 3;
     const char *row[(MR + 2) / 3]; /* every third row of a: the two after it are one and two strides away */
     const int64_t ai = mode == PACKED ? LANE : t->ai * LANE;
-    const int64_t ap = mode == PACKED ? mr * LANE : mode == ALONG ? LANE : t->ap * LANE;
+    int64_t ap = mode == PACKED ? mr * LANE : mode == ALONG ? LANE : t->ap * LANE;
     const int64_t bs = mode == PACKED ? NR : t->bs;
     const T *f = b + t->ahead * t->bs;
+    if (mode == ANY)
+        WFI_OPAQUE(ap);
     WFI_UNROLL for (int j = 0; j < nv; j++) m[j] = LANES(t->n - VL * j);
     if (in) {
         WFI_UNROLL for (int i = 0; i < mr; i++) WFI_UNROLL for (int j = 0; j < nv; j++) r[i][j] =

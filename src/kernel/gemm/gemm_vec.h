@@ -13,7 +13,24 @@
 
 #define WFI_VB (WFI_LANES * 4)
 
-#ifdef __clang__
+/* Instrumented builds keep loops and functions: unrolled and inlined tiles take a compiler minutes there. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define WFI_ROLLED 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define WFI_ROLLED 1
+#endif
+#endif
+
+#ifdef WFI_ROLLED
+#define WFI_SPECIAL static __attribute__((noinline)) /* a function that is made special by constant arguments */
+#else
+#define WFI_SPECIAL WFI_INLINE
+#endif
+#if defined WFI_ROLLED
+#define WFI_UNROLL
+#define WFI_KLOOP
+#elif defined __clang__
 #define WFI_UNROLL _Pragma("clang loop unroll(full)")
 #define WFI_KLOOP  _Pragma("clang loop unroll(disable)")
 #else
@@ -22,13 +39,16 @@
 #endif
 /* Emits nothing; pins v in a register here. Without it gcc 12 folds each load of b into all its fmas and moves
  * accumulators through the stack: 80 % of the roof, not 95. clang would spill because of it. */
-#if defined __clang__ || !defined __x86_64__
+#if defined __clang__ || !defined __x86_64__ || defined WFI_ROLLED
 #define WFI_PIN(v) (void)0
 #elif defined __AVX512F__
 #define WFI_PIN(v) __asm__("" : "+v"(v))
 #else
 #define WFI_PIN(v) __asm__("" : "+x"(v))
 #endif
+
+/* Hides where x comes from: gcc would make a version of the loop for a stride of one. */
+#define WFI_OPAQUE(x) __asm__("" : "+r"(x))
 
 typedef int32_t wfi_vi4 __attribute__((vector_size(WFI_VB)));
 typedef int64_t wfi_vi8 __attribute__((vector_size(WFI_VB)));
@@ -50,21 +70,21 @@ WFI_INLINE wfi_mask8 wfi_lanes8(int64_t n)
 {
     return n >= 8 ? 0xff : n <= 0 ? 0 : (__mmask8)((1u << n) - 1);
 }
-WFI_INLINE wfi_vi4 wfi_ldm4(const void *p, wfi_mask4 m)
+WFI_INLINE wfi_vf4 wfi_ldm4(const void *p, wfi_mask4 m)
 {
-    return (wfi_vi4)_mm512_maskz_loadu_epi32(m, p);
+    return (wfi_vf4)_mm512_maskz_loadu_ps(m, p);
 }
-WFI_INLINE wfi_vi8 wfi_ldm8(const void *p, wfi_mask8 m)
+WFI_INLINE wfi_vf8 wfi_ldm8(const void *p, wfi_mask8 m)
 {
-    return (wfi_vi8)_mm512_maskz_loadu_epi64(m, p);
+    return (wfi_vf8)_mm512_maskz_loadu_pd(m, p);
 }
-WFI_INLINE void wfi_stm4(void *p, wfi_mask4 m, wfi_vi4 v)
+WFI_INLINE void wfi_stm4(void *p, wfi_mask4 m, wfi_vf4 v)
 {
-    _mm512_mask_storeu_epi32(p, m, (__m512i)v);
+    _mm512_mask_storeu_ps(p, m, (__m512)v);
 }
-WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vi8 v)
+WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vf8 v)
 {
-    _mm512_mask_storeu_epi64(p, m, (__m512i)v);
+    _mm512_mask_storeu_pd(p, m, (__m512d)v);
 }
 #elif defined __AVX2__
 typedef __m256i wfi_mask4;
@@ -80,21 +100,21 @@ WFI_INLINE wfi_mask8 wfi_lanes8(int64_t n)
 {
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
 }
-WFI_INLINE wfi_vi4 wfi_ldm4(const void *p, wfi_mask4 m)
+WFI_INLINE wfi_vf4 wfi_ldm4(const void *p, wfi_mask4 m)
 {
-    return (wfi_vi4)_mm256_maskload_epi32(p, m);
+    return (wfi_vf4)_mm256_maskload_ps(p, m);
 }
-WFI_INLINE wfi_vi8 wfi_ldm8(const void *p, wfi_mask8 m)
+WFI_INLINE wfi_vf8 wfi_ldm8(const void *p, wfi_mask8 m)
 {
-    return (wfi_vi8)_mm256_maskload_epi64(p, m);
+    return (wfi_vf8)_mm256_maskload_pd(p, m);
 }
-WFI_INLINE void wfi_stm4(void *p, wfi_mask4 m, wfi_vi4 v)
+WFI_INLINE void wfi_stm4(void *p, wfi_mask4 m, wfi_vf4 v)
 {
-    _mm256_maskstore_epi32(p, m, (__m256i)v);
+    _mm256_maskstore_ps(p, m, (__m256)v);
 }
-WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vi8 v)
+WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vf8 v)
 {
-    _mm256_maskstore_epi64(p, m, (__m256i)v);
+    _mm256_maskstore_pd(p, m, (__m256d)v);
 }
 #else
 typedef size_t wfi_mask4; /* bytes */
@@ -107,23 +127,23 @@ WFI_INLINE wfi_mask8 wfi_lanes8(int64_t n)
 {
     return n <= 0 ? 0 : n >= WFI_LANES / 2 ? WFI_VB : 8 * (size_t)n;
 }
-WFI_INLINE wfi_vi4 wfi_ldm4(const void *p, wfi_mask4 m)
+WFI_INLINE wfi_vf4 wfi_ldm4(const void *p, wfi_mask4 m)
 {
-    wfi_vi4 v = { 0 };
+    wfi_vf4 v = { 0 };
     memcpy(&v, p, m);
     return v;
 }
-WFI_INLINE wfi_vi8 wfi_ldm8(const void *p, wfi_mask8 m)
+WFI_INLINE wfi_vf8 wfi_ldm8(const void *p, wfi_mask8 m)
 {
-    wfi_vi8 v = { 0 };
+    wfi_vf8 v = { 0 };
     memcpy(&v, p, m);
     return v;
 }
-WFI_INLINE void wfi_stm4(void *p, wfi_mask4 m, wfi_vi4 v)
+WFI_INLINE void wfi_stm4(void *p, wfi_mask4 m, wfi_vf4 v)
 {
     memcpy(p, &v, m);
 }
-WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vi8 v)
+WFI_INLINE void wfi_stm8(void *p, wfi_mask8 m, wfi_vf8 v)
 {
     memcpy(p, &v, m);
 }
