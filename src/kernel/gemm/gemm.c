@@ -104,7 +104,9 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
     int64_t m, n;
     if (describe(&g, a, b, c)) {
         g.kind = kind;
-        choose_parts(&g, threads, kinds[kind]->mr, kinds[kind]->nr);
+        int tier = choose_tier(&g, g.m, g.n); /* these pack a again in every part of n: */
+        int pieces = tier == WFI_GEMM_PACKED || tier == WFI_GEMM_ACROSS ? 1 : 4;
+        choose_parts(&g, threads, kinds[kind]->mr, kinds[kind]->nr, pieces);
         part_size(&g, &m, &n);
         choose_blocks(&g, m, n);
         if (!wfi_ck_mul((size_t)g.each, (size_t)g.threads, &all))

@@ -331,7 +331,7 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
     size_t all = 0;
     int64_t m, n;
     if (describe(&g, a, b, c)) {
-        choose_parts(&g, threads, SIDE, SIDE);
+        choose_parts(&g, threads, SIDE, SIDE, 1);
         part_size(&g, &m, &n);
         g.tier = WFI_GEMM_PACKED;
         g.kb = min64(round_up(g.k, 32), DEEP);

@@ -144,8 +144,9 @@ static bool worth_splitting(const wfi_gemm *g)
     double bytes = (double)g->k * (double)g->n * (double)bytes_of(g->dtype) * (double)(g->b_batch[0] ? g->batches : 1);
     return flops >= PARALLEL_FLOPS || (g->m <= 4 && bytes >= PARALLEL_BYTES);
 }
-/* mr, nr: the tile that parts are whole multiples of. */
-static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr)
+/* mr, nr: the tile that parts are whole multiples of. pieces: parts of n for each thread, where they cost nothing: then
+ * a thread that is held up leaves its share to the others. */
+static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr, int pieces)
 {
     g->nr = nr;
     g->threads = 1, g->parts_m = g->parts_n = 1, g->chunks = 1;
@@ -159,7 +160,7 @@ static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr)
     /* columns by choice: each thread packs its own b; rows where there are not enough columns or many more rows */
     int64_t cols = ceil_div(g->n, nr), rows = ceil_div(g->m, mr);
     if (g->m <= 4 || (cols >= 2 * threads && g->m <= 4 * g->n))
-        g->parts_n = min64(threads, cols);
+        g->parts_n = min64((int64_t)threads * pieces, max64(cols / 2, min64(threads, cols)));
     else
         g->parts_m = min64(threads, rows);
     g->chunks = g->batches * g->parts_m * g->parts_n;
@@ -171,7 +172,7 @@ static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr)
 static void part_size(const wfi_gemm *g, int64_t *m, int64_t *n)
 {
     *m = ceil_div(g->m, g->parts_m);
-    *n = min64(g->n, round_up(ceil_div(g->n, g->parts_n), g->nr));
+    *n = min64(g->n, ceil_div(ceil_div(g->n, g->nr), g->parts_n) * g->nr);
 }
 
 /* Part `part` of product `batch`. */
@@ -199,8 +200,8 @@ static inline void run_part(const wfi_gemm *g, wfi_gemm_part_fn *fn, void *const
         p.c += at * g->c_m * out;
     }
     if (g->parts_n > 1) {
-        int64_t each = round_up(ceil_div(g->n, g->parts_n), g->nr), at = part * each;
-        p.n = min64(each, g->n - at);
+        int64_t cols = ceil_div(g->n, g->nr), at = cols * part / g->parts_n * g->nr;
+        p.n = min64(cols * (part + 1) / g->parts_n * g->nr, g->n) - at;
         p.b += at * g->b_n * in;
         p.c += at * g->c_n * out;
     }
