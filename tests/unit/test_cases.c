@@ -585,6 +585,28 @@ static void c27(run *r) /* an assignment between the reading and the gradient */
     CHECK(r, after, 0, 4 + r->rep);
 }
 
+/* Memory that was lent and is written before the step runs: debug builds find it and name both lines. */
+static void c27_lent(run *r)
+{
+#ifdef WEFT_DEBUG
+    if (r->lazy) {
+        float lent[4] = { 1, 2, 3, 4 };
+        const char *at;
+        begin(r);
+        wf_tensor *x = (at = WF_SITE, wf_tensor_from(r->c, WF_F32, WF_DIMS(4), lent, .borrow = true));
+        (void)ret(r, wf_mul(x, x));
+        lent[2] = 7;
+        MUST_FAIL(r, WF_ERR_STATE, "borrowed memory was changed", at, "test_cases.c:");
+    }
+#endif
+    float kept[4] = { 1, 2, 3, 4 };
+    begin(r);
+    wf_tensor *y = wf_tensor_from(r->c, WF_F32, WF_DIMS(4), kept, .borrow = true);
+    wf_tensor *sum = ret(r, wf_sum(wf_mul(y, y), WF_NO_DIMS));
+    end(r);
+    CHECK(r, sum, 0, 30);
+}
+
 static void c28(run *r) /* views of views */
 {
     begin(r);
@@ -872,6 +894,7 @@ CASE(c23)
 CASE(c25)
 CASE(c26)
 CASE(c27)
+CASE(c27_lent)
 CASE(c28)
 CASE(c29)
 CASE(c44)
@@ -891,10 +914,9 @@ int main(void)
 {
     setenv("WEFT_CHECK", "1", 1);
 #define T(name) cmocka_unit_test(name##_test)
-    const struct CMUnitTest tests[] = {
-        T(c01), T(c02), T(c04), T(c05), T(c07), T(c08), T(c09), T(c10), T(c11), T(c12),
-        T(c13), T(c14), T(c16), T(c17), T(c18), T(c21), T(c22), T(c23), T(c25), T(c26),
-        T(c27), T(c28), T(c29), T(c31), T(c32), T(c33), T(c34), T(c35), T(c44), T(c45)
-    };
+    const struct CMUnitTest tests[] = { T(c01), T(c02), T(c04), T(c05), T(c07), T(c08),      T(c09), T(c10),
+                                        T(c11), T(c12), T(c13), T(c14), T(c16), T(c17),      T(c18), T(c21),
+                                        T(c22), T(c23), T(c25), T(c26), T(c27), T(c27_lent), T(c28), T(c29),
+                                        T(c31), T(c32), T(c33), T(c34), T(c35), T(c44),      T(c45) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
