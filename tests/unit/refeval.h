@@ -388,6 +388,25 @@ static inline void *operand_fill(const operand *o, rng *r)
     return p;
 }
 
+/* ---- classes of element types ---- */
+
+static inline bool class_holds(int cls, wf_dtype t)
+{
+    switch (cls) {
+    case WFI_T_FLOAT: return t == WF_F64 || t == WF_F32 || t == WF_BF16 || t == WF_F16;
+    case WFI_T_NUM: return t <= WF_U8;
+    case WFI_T_INT: return t == WF_I64 || t == WF_I32; /* indices */
+    case WFI_T_ALL: return t <= WF_BOOL;
+    case WFI_T_ANY: return true;
+    default: return false;
+    }
+}
+
+static inline int class_of(const wfi_op_info *op, int i)
+{
+    return op->tin[1] == WFI_T_END || (op->flags & WFI_OP_MANY) ? op->tin[0] : op->tin[i < 8 ? i : 7];
+}
+
 /* ---- comparisons ---- */
 
 static inline bool same_element(wf_dtype t, const void *a, const void *b, int64_t i)

@@ -16,48 +16,7 @@ static const sample samples[] = {
 #define WFI_SAMPLE(op, text) { #op, text, false },
 #include "samples.inc"
 #undef WFI_SAMPLE
-    { "add", "f32[257,301] f32[257,301]", true },
-    { "mul", "bf16[131,700] bf16[131,1]", true },
-    { "exp", "f32[90001]=-5..5", true },
-    { "gelu", "f64[40003]=-3..3", true },
-    { "where", "bool[300,211] f32[300,211] f32[211]", true },
-    { "cast", "f32[70001] dtype=bf16", true },
-    { "contiguous", "f32[123,457]", true },
-    { "pad", "f32[101,320] axis=1 lo=3 hi=4", true },
-    { "concat", "f32[150,130] f32[150,131] axis=1", true },
-    { "slice_update", "f32[500,200] f32[100,200] axis=0 start=3 step=4", true },
-    { "sum", "f32[70003]", true },
-    { "sum", "f32[210,331] axes=1", true },
-    { "sum", "f32[331,210] axes=0", true },
-    { "sum", "f32[40,33,50] axes=0,2", true },
-    { "mean", "bf16[300,257] axes=1 tol=2e-2", true },
-    { "max", "f32[333,200] axes=0", true },
-    { "min", "f64[70001]", true },
-    { "argmax", "f32[200,301] axis=1", true },
-    { "argmin", "f32[301,200] axis=0", true },
-    { "logsumexp", "f32[100,333] axes=1", true },
-    { "matmul", "f32[130,71] f32[71,93] tol=1e-4", true },
-    { "matmul", "f32[3,40,50] f32[3,50,60] tol=1e-4", true },
-    { "matmul", "f64[65,70] f64[70,66]", true },
-    { "softmax", "f32[300,257] axis=-1", true },
-    { "softmax", "f32[60,50,33] axis=1", true },
-    { "log_softmax", "f32[200,301] axis=-1", true },
-    { "layer_norm", "f32[211,300] f32[300] f32[300] tol=1e-4", true },
-    { "layer_norm_grad", "f32[211,300] f32[211,300] f32[300] tol=1e-4", true },
-    { "layer_norm_param_grad", "f32[300,130] f32[300,130] tol=1e-3", true },
-    { "cross_entropy_rows", "f32[311,200] i64[311]%200", true },
-    { "cross_entropy_rows_grad", "f32[311,200] i64[311]%200 f32[311]", true },
-    { "gather", "f32[500,65] i64[700]%500", true },
-    { "scatter_add", "i64[700]%50 f32[700,65] rows=50", true },
-    { "take_along", "f32[300,100] i64[300,70]%100 axis=1", true },
-    { "put_along", "i64[300,70]%100 f32[300,70] axis=1 length=100", true },
-    { "adamw_step", "f32[50003] f32[50003] f32[50003]=0..1 f32[50003] f64[8]=0.1..0.9 decay=true", true },
-    { "attention", "f32[2,4,70,32] f32[2,4,70,32] f32[2,4,70,32] causal=true", true },
-    { "attention", "f32[3,4,8] f32[3,5,8] f32[3,5,8] bool[4,5]", false },
-    { "attention", "f64[2,4,3] f64[2,5,3] f64[2,5,2] bool[2,4,5]", false },
-    { "matmul", "i32[7,65] i32[65,9]", false },
-    { "conv2d", "f32[4,8,30,30] f32[16,8,3,3] pad_h=1 pad_w=1 tol=1e-4", true },
-    { "one_hot", "i64[3000]%20 depth=20", true },
+#include "large_samples.inc"
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
@@ -127,23 +86,6 @@ static void close_all(void)
 }
 
 /* ---- types ---- */
-
-static bool class_holds(int cls, wf_dtype t)
-{
-    switch (cls) {
-    case WFI_T_FLOAT: return t == WF_F64 || t == WF_F32 || t == WF_BF16 || t == WF_F16;
-    case WFI_T_NUM: return t <= WF_U8;
-    case WFI_T_INT: return t == WF_I64 || t == WF_I32; /* indices */
-    case WFI_T_ALL: return t <= WF_BOOL;
-    case WFI_T_ANY: return true;
-    default: return false;
-    }
-}
-
-static int class_of(const wfi_op_info *op, int i)
-{
-    return op->tin[1] == WFI_T_END || (op->flags & WFI_OP_MANY) ? op->tin[0] : op->tin[i < 8 ? i : 7];
-}
 
 /* The first operand whose class leaves a choice gets type t, and all others of that class. `follow`: other real
  * operands become f64 beside f64, else f32. */
