@@ -55,7 +55,7 @@ WFI_INLINE V splat(T x)
 #elif WFI_LANES == 8
     return sizeof(T) == 4 ? (V)_mm256_set1_ps((float)x) : (V)_mm256_set1_pd((double)x);
 #else
-    V v = {0};
+    V v = { 0 };
     UNROLL for (int i = 0; i < L; i++)
     {
         v[i] = x;
