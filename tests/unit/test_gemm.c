@@ -393,8 +393,8 @@ static void large(void **state)
                     check(types[t].in, types[t].out, shapes[q], pick & 1, pick >> 1 & 1, q % 4 == 3);
             }
     }
-    for (int tier = WFI_GEMM_SMALL; tier < WFI_GEMM_TIERS; tier++)
-        assert_true(tiers_seen[tier] > 0);
+    for (int tier = WFI_GEMM_SMALL; tier < WFI_GEMM_TIERS; tier++) /* only AVX-512 goes along the rows of c */
+        assert_true(tiers_seen[tier] > 0 || (tier == WFI_GEMM_ACROSS && !use(2)));
 }
 /* f32, all four orientations of the middle and the large tier. */
 static void orientations(void **state)
