@@ -337,11 +337,13 @@ static bool use(int i)
         ok = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 #endif
-    if (!ok)
+    if (!ok) {
         print_message("no %s on this CPU: skipped\n", names[i]);
+        return false;
+    }
     gemm = all[i];
     fused = i > 0;
-    return ok;
+    return true;
 }
 
 /* -- tests -------------------------------------------------------------------------------------------------------- */
