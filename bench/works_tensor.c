@@ -92,16 +92,18 @@ static void run_product(void *state)
     finish(o->c, s, wf_matmul(o->in[0], o->in[1]));
 }
 
-/* Where gradients are asked for, every input counts as one of this step. */
+/* Where gradients are asked for, every input counts as one of this step. The result is kept as well: the gradients of
+ * a sum may not need it, and the peers compute it. */
 static void finish_grad(op *o, wf_scope s, wf_tensor *y, int32_t n)
 {
-    wf_tensor *grad[3] = { NULL };
-    wf_grad(wf_sum(y, WF_NO_DIMS), n, o->in, grad);
-    for (int32_t i = 0; i < n; i++)
-        wf_retain(o->c, grad[i]);
+    wf_tensor *made[4] = { NULL };
+    wf_grad(wf_sum(y, WF_NO_DIMS), n, o->in, made);
+    made[n] = y;
+    for (int32_t i = 0; i <= n; i++)
+        wf_retain(o->c, made[i]);
     wf_scope_end(o->c, s);
-    for (int32_t i = 0; i < n; i++)
-        wf_release(o->c, grad[i]);
+    for (int32_t i = 0; i <= n; i++)
+        wf_release(o->c, made[i]);
 }
 
 static void *make_attention(const bench_case *b, int threads)

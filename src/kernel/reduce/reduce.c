@@ -191,8 +191,15 @@ static void exp_row_f32(void *x, int64_t n, const void *shift, int64_t shift_ste
         return;
     }
     int64_t i = 0;
-    for (; i + VN_f32 <= n; i += VN_f32) {
-        st_f32(d + i, exp_down(ld_f32(d + i) - splat_f32(m)));
+    for (; i + LANES <= n; i += LANES) {
+        vec_f32 v[NV_f32];
+        for (int k = 0; k < NV_f32; k++) {
+            v[k] = ld_f32(d + i + k * VN_f32) - splat_f32(m);
+        }
+        exp_down(v, NV_f32);
+        for (int k = 0; k < NV_f32; k++) {
+            st_f32(d + i + k * VN_f32, v[k]);
+        }
     }
     if (i < n) {
         exp_sub_f32(d + i, n - i, shift, 0);

@@ -6,6 +6,7 @@
 #endif
 
 /* FAST_MAX: the larger of two; what it does with NaN and with 0 against -0 is not defined here.
+ * AT_LEAST: a, or c where a is below it; NaN stays.
  * STREAM: a store past the caches, the address aligned to the vector. FMA: one rounding where the set has it.
  * PART: the first n elements of a vector at p, the others are those of v; n may be anything. */
 #if defined __AVX512F__
@@ -15,6 +16,7 @@ WFI_INLINE __mmask16 first_lanes(int64_t n, int all)
 }
 #define FAST_MAX_f32(a, b) ((vec_f32)_mm512_max_ps((__m512)(a), (__m512)(b)))
 #define FAST_MAX_f64(a, b) ((vec_f64)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#define AT_LEAST_f32(a, c) ((vec_f32)_mm512_max_ps((__m512)(c), (__m512)(a)))
 #define STREAM_f32(p, v)   _mm512_stream_ps(p, (__m512)(v))
 #define STREAM_f64(p, v)   _mm512_stream_pd(p, (__m512d)(v))
 #define PART_f32(p, n, v)  ((vec_f32)_mm512_mask_loadu_ps((__m512)(v), first_lanes(n, 16), p))
@@ -49,6 +51,8 @@ WFI_INLINE __m256d part_f64(const double *p, int64_t n, __m256d v)
 #define PART_f64(p, n, v)  ((vec_f64)part_f64(p, n, (__m256d)(v)))
 #define FAST_MAX_f32(a, b) ((vec_f32)_mm256_max_ps((__m256)(a), (__m256)(b)))
 #define FAST_MAX_f64(a, b) ((vec_f64)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#define AT_LEAST_f32(a, c) ((vec_f32)_mm256_max_ps((__m256)(c), (__m256)(a)))
+#define ANY_f32(m)         (!_mm256_testz_si256((__m256i)(m), (__m256i)(m)))
 #define STREAM_f32(p, v)   _mm256_stream_ps(p, (__m256)(v))
 #define STREAM_f64(p, v)   _mm256_stream_pd(p, (__m256d)(v))
 #define SQRT_f32(a)        ((vec_f32)_mm256_sqrt_ps((__m256)(a)))
@@ -60,6 +64,7 @@ WFI_INLINE __m256d part_f64(const double *p, int64_t n, __m256d v)
 #define PART_f64(p, n, v)  part_of_f64(p, n, v)
 #define FAST_MAX_f32(a, b) pick_f32((b) > (a), b, a)
 #define FAST_MAX_f64(a, b) pick_f64((b) > (a), b, a)
+#define AT_LEAST_f32(a, c) pick_f32((a) < (c), c, a)
 #define STREAM_f32(p, v)   st_f32(p, v)
 #define STREAM_f64(p, v)   st_f64(p, v)
 #define FMA_f32(a, b, c)   ((a) * (b) + (c))

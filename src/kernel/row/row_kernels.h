@@ -10,8 +10,10 @@ WFI_INLINE void FN(scale_out)(FT *y, const FT *e, int64_t n, FT s, bool stream)
 {
     FN(vec) sv = FN(splat)(s);
     int64_t i = 0;
-    for (; i + FN(VN) <= n; i += FN(VN)) {
-        FN(out)(y + i, FN(ld)(e + i) * sv, stream);
+    for (; i + LANES <= n; i += LANES) {
+        for (int k = 0; k < FN(NV); k++) {
+            FN(out)(y + i + k * FN(VN), FN(ld)(e + i + k * FN(VN)) * sv, stream);
+        }
     }
     for (; i < n; i++) {
         y[i] = e[i] * s;

@@ -69,45 +69,49 @@ static inline FT FN(row_max)(const FT *x, int64_t n)
 }
 
 /* exp of 32 elements minus m, none of which is larger than m */
-WFI_INLINE void FN(exp_group)(FT *t, const FT *x, FN(vec) m)
+WFI_INLINE void FN(exp_group)(FT *e, const FT *x, FN(vec) m)
 {
+    FN(lanes) t;
+    for (int k = 0; k < FN(NV); k++) {
+        t.v[k] = FN(ld)(x + k * FN(VN)) - m;
+    }
     if (sizeof(FT) == 4) {
-        for (int k = 0; k < FN(NV); k++) {
-            FN(vec) v = FN(ld)(x + k * FN(VN)) - m;
-            FN(st)(t + k * FN(VN), (FN(vec))exp_down((vec_f32)v));
-        }
-        return;
+        exp_down((vec_f32 *)(void *)t.v, FN(NV));
     }
     for (int k = 0; k < FN(NV); k++) {
-        FN(st)(t + k * FN(VN), FN(ld)(x + k * FN(VN)) - m);
+        FN(st)(e + k * FN(VN), t.v[k]);
     }
-    for (int k = 0; k < LANES; k++) {
-        t[k] = FN(wfi_exp)(t[k]);
+    for (int k = 0; sizeof(FT) > 4 && k < LANES; k++) {
+        e[k] = FN(wfi_exp)(e[k]);
     }
 }
+
+enum { FN(EXP_RUN) = 8 * LANES }; /* exps that are made before they are added up: not both wants all registers */
 
 /* sum(exp(x - m)); the terms go to e (room for n rounded up to 32) if keep. */
 WFI_INLINE FT FN(exp_sum)(FT *e, const FT *x, int64_t n, FT m, FT *part, const FT *next, bool keep)
 {
-    FT group[LANES];
+    FT group[LANES], run[FN(EXP_RUN)];
     int64_t blocks = 0;
     FN(vec) mv = FN(splat)(m);
     part[0] = 0;
     for (int64_t i = 0; i < n; blocks++) {
         int64_t end = least(n, i + BLOCK);
         FN(lanes) a = { { { 0 } } };
-        for (; i < end; i += LANES) {
-            const FT *from = end - i < LANES ? FN(padded)(group, x + i, end - i, (FT)-__builtin_inff()) : x + i;
-            FT t[LANES];
-            FN(exp_group)(t, from, mv);
-            if (next) {
-                FN(fetch)(next + i);
+        while (i < end) {
+            const FT *terms = keep ? e + i : run;
+            FT *to = keep ? e + i : run;
+            int64_t stop = least(end, i + FN(EXP_RUN));
+            for (; i < stop; i += LANES, to += LANES) {
+                const FT *from = end - i < LANES ? FN(padded)(group, x + i, end - i, (FT)-__builtin_inff()) : x + i;
+                FN(exp_group)(to, from, mv);
+                if (next) {
+                    FN(fetch)(next + i);
+                }
             }
-            for (int k = 0; k < FN(NV); k++) {
-                FN(vec) v = FN(ld)(t + k * FN(VN));
-                a.v[k] += v;
-                if (keep) {
-                    FN(st)(e + i + k * FN(VN), v);
+            for (; terms < to; terms += LANES) {
+                for (int k = 0; k < FN(NV); k++) {
+                    a.v[k] += FN(ld)(terms + k * FN(VN));
                 }
             }
         }
