@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 #include <string.h>
 #include "base/hash.h"
+#include "graph/body.h"
 
 void wfi_graph_init(wfi_graph *g, wfi_mem *mem, wfi_ids *ids)
 {
@@ -14,6 +15,7 @@ void wfi_graph_free(wfi_graph *g)
     wfi_mem_free(g->mem, g->node);
     wfi_mem_free(g->mem, g->value);
     wfi_mem_free(g->mem, g->in);
+    wfi_mem_free(g->mem, g->member);
     *g = (wfi_graph){ 0 };
 }
 
@@ -21,7 +23,11 @@ void wfi_graph_free(wfi_graph *g)
 static uint64_t node_hash(const wfi_graph *g, const wfi_node *n)
 {
     uint64_t h = wfi_hash64(&n->op, sizeof n->op, n->nin);
-    if (n->op < WFI_OP_COUNT || n->op == WFI_NODE_CONST) {
+    if (n->op == WFI_NODE_FUSED) {
+        const wfi_body *b = wfi_attr_data(g->ids, n->payload);
+        h = wfi_hash64(b->out, sizeof *b->out * b->nout, h);
+        h = wfi_hash64(b->op, sizeof *b->op * b->nop, h);
+    } else if (n->op < WFI_OP_COUNT || n->op == WFI_NODE_CONST) {
         if (n->payload) {
             const wfi_attr_item *a = wfi_attr_at(g->ids, n->payload);
             h = wfi_hash64(a->data, a->bytes, h);
@@ -66,6 +72,18 @@ uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin
     n.hash = node_hash(g, &n);
     g->node[g->nnode++] = n;
     return nout ? n.out0 : (uint32_t)g->nnode - 1;
+}
+
+bool wfi_graph_member(wfi_graph *g, uint32_t prov)
+{
+    wfi_node *n = &g->node[g->nnode - 1];
+    if (!wfi_mem_grow(g->mem, &g->member, &g->cap_member, g->nmember + 1, sizeof *g->member))
+        return false;
+    if (!n->nmember)
+        n->member0 = (uint32_t)g->nmember;
+    g->member[g->nmember++] = prov;
+    n->nmember++;
+    return true;
 }
 
 uint64_t wfi_graph_hash(const wfi_graph *g, uint32_t k)

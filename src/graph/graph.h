@@ -9,6 +9,7 @@
 
 /* Nodes that are no operators share the number space above them. */
 enum {
+    WFI_NODE_FUSED = 0x7fff, /* several operators; payload: attribute wfi_body (body.h) */
     WFI_NODE_INPUT = 0x8000, /* a leaf of the step; payload: record */
     WFI_NODE_SCALAR,         /* a host number; payload: record */
     WFI_NODE_HOST,           /* host numbers of a composite: f64[n]; payload: index */
@@ -25,8 +26,9 @@ typedef struct wfi_node {
     uint32_t out0;    /* results: values out0 .. out0 + nout */
     uint16_t nin, nout;
     uint32_t flags;
-    uint32_t prov; /* record of the step */
-    uint64_t hash; /* structural: operator, attribute, operands' hashes, types */
+    uint32_t prov;             /* record of the step; FUSED: of the first member */
+    uint32_t member0, nmember; /* FUSED: records of all members, g->member[member0 .. member0 + nmember) */
+    uint64_t hash;             /* structural: operator, attribute, operands' hashes, types */
 } wfi_node;
 
 #define WFI_NO_VALUE 0xffffffffu
@@ -43,8 +45,9 @@ typedef struct wfi_graph {
     wfi_node *node;
     wfi_value *value;
     uint32_t *in;
-    size_t nnode, nvalue, nin;
-    size_t cap_node, cap_value, cap_in;
+    uint32_t *member;
+    size_t nnode, nvalue, nin, nmember;
+    size_t cap_node, cap_value, cap_in, cap_member;
 } wfi_graph;
 
 enum { WFI_NODE_INS = 32, WFI_NODE_OUTS = 4 }; /* at most */
@@ -56,6 +59,9 @@ void wfi_graph_free(wfi_graph *g);
  * nodes without results; WFI_NO_VALUE: out of memory. */
 uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin, const uint32_t *in, uint32_t nout,
                        const uint32_t *out_type, uint32_t prov);
+
+/* Adds a record to those of the last node. False: out of memory. */
+bool wfi_graph_member(wfi_graph *g, uint32_t prov);
 
 /* What node k's hash must be. */
 uint64_t wfi_graph_hash(const wfi_graph *g, uint32_t k);

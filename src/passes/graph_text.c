@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/dtype.h"
+#include "graph/body.h"
 #include "ops/op.h"
 
 static const char *const leaf_name[] = { "input", "scalar", "host", "const", "var", "assign", "result" };
@@ -13,6 +14,30 @@ static void print_type(const wfi_graph *g, uint32_t type, wfi_text *t)
 {
     char text[192];
     wfi_text_add(t, wfi_type_text(g->ids, type, text, sizeof text));
+}
+
+static void print_body(const wfi_body *b, wfi_text *t)
+{
+    for (uint32_t q = 0, k = 0; q < b->nop; q++) {
+        bool leaves = b->out[k] == q && q + 1 < b->nop; /* the last one always does */
+        k += leaves;
+        wfi_text_addf(t, "%s%s%s", q ? "; " : "", leaves ? "out " : "", wfi_op_table[b->op[q].op].name);
+        for (int i = 0; i < b->op[q].nin; i++) {
+            uint32_t in = b->op[q].in[i];
+            wfi_text_addf(t, " %c%u", in < b->nin ? 'i' : 't', in < b->nin ? in : in - b->nin);
+        }
+    }
+}
+
+void wfi_graph_print_op(const wfi_graph *g, const wfi_node *n, wfi_text *t)
+{
+    if (n->op != WFI_NODE_FUSED) {
+        wfi_text_add(t, wfi_op_table[n->op].name);
+        return;
+    }
+    wfi_text_add(t, "fused(");
+    print_body(wfi_attr_data(g->ids, n->payload), t);
+    wfi_text_addc(t, ')');
 }
 
 static void print_node(const wfi_graph *g, const wfi_node *n, wfi_text *t)
@@ -29,7 +54,7 @@ static void print_node(const wfi_graph *g, const wfi_node *n, wfi_text *t)
         else
             wfi_text_addf(t, "%u", n->payload);
     } else
-        wfi_text_add(t, wfi_op_table[n->op].name);
+        wfi_graph_print_op(g, n, t);
     for (uint32_t i = 0; i < n->nin; i++) {
         if (g->in[n->in0 + i] == WFI_NO_VALUE)
             wfi_text_add(t, " _");
@@ -56,7 +81,7 @@ void wfi_graph_print(const wfi_graph *g, wfi_text *t)
 
 /* ---- parsing ---- */
 
-enum { WORDS = 96, LINE = 2048 };
+enum { WORDS = 384, LINE = 4096 };
 
 typedef struct parser {
     wfi_graph *g;
@@ -162,6 +187,69 @@ static bool parse_leaf(parser *p, uint32_t kind, int at, const uint32_t *type, u
     return wfi_graph_add(p->g, kind, payload, nin, &in, nout, type, 0) != WFI_NO_VALUE || fail(p, "out of memory", "");
 }
 
+/* One op of a body: words from *at on, up to the one that ends with ; or ). "i3" is an operand, "t0" an earlier op. */
+static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, bool *last)
+{
+    wfi_body_op *o = &b->op[b->nop];
+    wf_dtype dtype[3], made[WFI_NODE_OUTS];
+    char err[WFI_AXIS_ERR];
+    bool leaves = !strcmp(p->word[*at], "out");
+    *at += leaves;
+    int op = *at < p->n ? wfi_op_find(p->word[(*at)++]) : -1;
+    if (op < 0 || !(wfi_op_table[op].flags & WFI_OP_EW) || b->nop == WFI_BODY_OPS)
+        return fail(p, "an element-wise operator was expected, at most 64 of them", op < 0 ? p->word[*at - 1] : "");
+    *o = (wfi_body_op){ .op = (uint16_t)op };
+    for (bool end = false; !end; (*at)++) {
+        char *s = *at < p->n ? p->word[*at] : NULL, *stop = s ? s + strlen(s) - 1 : NULL;
+        uint32_t v;
+        if (!s || o->nin == 3)
+            return fail(p, "one to three operands and ; or ) were expected", s);
+        end = *stop == ';' || *stop == ')';
+        *last = *stop == ')';
+        *stop = end ? 0 : *stop;
+        if ((*s != 'i' && *s != 't') || !number(s + 1, &v) || v >= (*s == 'i' ? b->nin : b->nop))
+            return fail(p, "an operand like i0, or t0 for an earlier op, was expected", s);
+        dtype[o->nin] = *s == 'i' ? wfi_type_at(p->g->ids, p->g->value[in[v]].type)->dtype : (wf_dtype)b->op[v].dtype;
+        o->in[o->nin++] = (uint16_t)(*s == 'i' ? v : b->nin + v);
+    }
+    if (!wfi_op_types(&wfi_op_table[op], NULL, o->nin, dtype, made, err, sizeof err))
+        return fail(p, err, wfi_op_table[op].name);
+    o->dtype = (uint16_t)made[0];
+    if (leaves || *last) {
+        if (b->nout == WFI_NODE_OUTS)
+            return fail(p, "too many results", "");
+        b->out[b->nout++] = b->nop;
+    }
+    b->nop++;
+    return true;
+}
+
+/* fused(mul i0 i1; add t0 i2) v1 v2 v4: words from `at` on; the operator and its bracket are one word. */
+static bool parse_fused(parser *p, int at, const uint32_t *type, uint32_t nout)
+{
+    wfi_body b = { .nin = 0 };
+    uint32_t in[WFI_NODE_INS];
+    int end = at;
+    bool last = false;
+    while (end < p->n && p->word[end][strlen(p->word[end]) - 1] != ')')
+        end++;
+    for (int i = end + 1; i < p->n; i++)
+        if (b.nin == WFI_NODE_INS || !parse_value(p, p->word[i], &in[b.nin++]) || in[b.nin - 1] == WFI_NO_VALUE)
+            return fail(p, "values were expected", p->word[i]);
+    p->word[at] += strlen("fused(");
+    while (!last)
+        if (at >= p->n)
+            return fail(p, ") was expected", "");
+        else if (!parse_body_op(p, &b, &at, in, &last))
+            return false;
+    if (b.nout != nout)
+        return fail(p, "as many types as results were expected", "fused");
+    memcpy(b.type, type, nout * sizeof *type);
+    uint32_t attr = wfi_ids_attr(p->g->ids, WFI_NODE_FUSED, &b, wfi_body_bytes(&b));
+    return (attr && wfi_graph_add(p->g, WFI_NODE_FUSED, attr, b.nin, in, nout, type, 0) != WFI_NO_VALUE) ||
+           fail(p, "out of memory", "");
+}
+
 static bool parse_node(parser *p)
 {
     int at = 0, colon = p->n;
@@ -189,6 +277,8 @@ static bool parse_node(parser *p)
     for (uint32_t k = 0; k < sizeof leaf_name / sizeof *leaf_name; k++)
         if (!strcmp(name, leaf_name[k]))
             return parse_leaf(p, WFI_NODE_INPUT + k, at, type, nout);
+    if (!strncmp(name, "fused(", 6))
+        return parse_fused(p, at - 1, type, nout);
     int op = wfi_op_find(name);
     if (op < 0)
         return fail(p, "no operator of this name", name);

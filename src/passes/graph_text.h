@@ -7,6 +7,8 @@
  *     v4 = softmax v3 axis=-1 : f32[8,32]
  *     v5 v6 = cross_entropy_rows v3 v7 ignore=0 has_ignore=false smoothing=0 : f32[8] f32[8]
  *     v8 = layer_norm v4 _ v1 eps=1e-05 : f32[8,32]   _ is an operand that was not given
+ *     v9 = fused(mul i0 i1; add t0 i2) v1 v2 v4 : f32[8,32]   operands are i0, i1 ..., earlier ops t0, t1 ...; an op
+ *                                             before the last whose result leaves has `out` before it
  *     assign 3 v8                                 variable 3 becomes v8 when the step ends
  *     result 12 v5                                v5 outlives the step as record 12
  *
@@ -16,6 +18,8 @@
 #include "base/text.h"
 #include "graph/graph.h"
 
+/* "matmul", or "fused(mul i0 i1; add t0 i2)": operands of the node are i0, i1, ..., results of earlier ops t0, ... */
+void wfi_graph_print_op(const wfi_graph *g, const wfi_node *n, wfi_text *t);
 void wfi_graph_print(const wfi_graph *g, wfi_text *t); /* t->oom tells if memory ran out */
 /* g: initialised and empty. False: one error text "line 3: ..."; g is then to be freed by the caller as it is. */
 bool wfi_graph_parse(const char *text, wfi_graph *g, char *err, size_t err_bytes);

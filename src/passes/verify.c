@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/dtype.h"
+#include "graph/body.h"
 #include "ops/op.h"
 #include "passes/graph_text.h"
 
@@ -15,7 +16,10 @@ typedef struct checker {
 static bool wrong(const checker *k, const char *what)
 {
     const wfi_node *n = &k->g->node[k->at];
-    snprintf(k->err, k->err_bytes, "node %zu (%s): %s", k->at, n->op < WFI_OP_COUNT ? wfi_op_table[n->op].name : "leaf",
+    snprintf(k->err, k->err_bytes, "node %zu (%s): %s", k->at,
+             n->op < WFI_OP_COUNT      ? wfi_op_table[n->op].name
+             : n->op == WFI_NODE_FUSED ? "fused"
+                                       : "leaf",
              what);
     return false;
 }
@@ -68,6 +72,58 @@ static bool results(const checker *k, const wfi_node *n)
     return true;
 }
 
+/* Does an operand of type v repeat over a result of type t? */
+static bool spreads(const wfi_type *v, const wfi_type *t)
+{
+    bool fits = v->ndim <= t->ndim;
+    for (int32_t d = 0; fits && d < v->ndim; d++)
+        fits = v->dim[d] == 1 || v->dim[d] == t->dim[d + t->ndim - v->ndim];
+    return fits;
+}
+
+static bool body_op(const checker *k, const wfi_node *n, const wfi_body *b, uint32_t q)
+{
+    const wfi_graph *g = k->g;
+    const wfi_body_op *o = &b->op[q];
+    wf_dtype dtype[3], made[WFI_NODE_OUTS];
+    char err[WFI_AXIS_ERR];
+    if (o->op >= WFI_OP_COUNT || !(wfi_op_table[o->op].flags & WFI_OP_EW) || o->nin != wfi_op_table[o->op].nin_max)
+        return wrong(k, "an op of the body is no element-wise operator, or has not its operands");
+    for (int i = 0; i < o->nin; i++) {
+        if (o->in[i] >= b->nin + q)
+            return wrong(k, "an op of the body reads what comes later");
+        dtype[i] = o->in[i] < b->nin ? wfi_type_at(g->ids, g->value[g->in[n->in0 + o->in[i]]].type)->dtype
+                                     : (wf_dtype)b->op[o->in[i] - b->nin].dtype;
+    }
+    if (!wfi_op_types(&wfi_op_table[o->op], NULL, o->nin, dtype, made, err, sizeof err))
+        return wrong(k, err);
+    return made[0] == (wf_dtype)o->dtype || wrong(k, "an op of the body has another type than its operator gives");
+}
+
+static bool fused(const checker *k, const wfi_node *n)
+{
+    const wfi_graph *g = k->g;
+    const wfi_body *b = n->payload ? wfi_attr_data(g->ids, n->payload) : NULL;
+    if (!b || b->nin != n->nin || b->nout != n->nout || !b->nout || b->nop > WFI_BODY_OPS)
+        return wrong(k, "the body does not belong to the node");
+    const wfi_type *space = wfi_type_at(g->ids, g->value[n->out0].type);
+    for (uint32_t q = 0; q < b->nop; q++)
+        if (!body_op(k, n, b, q))
+            return false;
+    for (uint32_t i = 0; i < b->nout; i++) {
+        const wfi_type *t = wfi_type_at(g->ids, g->value[n->out0 + i].type);
+        if (b->out[i] >= b->nop || b->type[i] != g->value[n->out0 + i].type ||
+            t->dtype != (wf_dtype)b->op[b->out[i]].dtype || t->ndim != space->ndim || !spreads(t, space))
+            return wrong(k, "the type of a result is not what the body gives");
+    }
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = g->in[n->in0 + i];
+        if (v == WFI_NO_VALUE || !spreads(wfi_type_at(g->ids, g->value[v].type), space))
+            return wrong(k, "an operand does not fit the index space");
+    }
+    return true;
+}
+
 static bool node(const checker *k)
 {
     const wfi_node *n = &k->g->node[k->at];
@@ -84,7 +140,10 @@ static bool node(const checker *k)
             return wrong(k, op->attr_bytes ? "the attribute is missing" : "there is an attribute too many");
         if (!results(k, n))
             return false;
-    } else if (n->op > WFI_NODE_RESULT || n->nout != (n->op < WFI_NODE_ASSIGN ? 1 : 0) ||
+    } else if (n->op == WFI_NODE_FUSED) {
+        if (!fused(k, n))
+            return false;
+    } else if (n->op < WFI_NODE_INPUT || n->op > WFI_NODE_RESULT || n->nout != (n->op < WFI_NODE_ASSIGN ? 1 : 0) ||
                n->nin != (n->op < WFI_NODE_ASSIGN ? 0 : 1))
         return wrong(k, "no node of this kind");
     return n->hash == wfi_graph_hash(k->g, (uint32_t)k->at) || wrong(k, "the structural hash does not fit");

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "base/env.h"
+#include "passes/fuse.h"
 #include "passes/graph_text.h"
 #include "plan/lower.h"
 #include "plan/plan.h"
@@ -67,8 +68,7 @@ static bool bind_node(builder *b, uint32_t k)
         uint32_t v = g->in[n->in0 + i];
         layout[i] = v == WFI_NO_VALUE ? 0 : p->value_layout[v];
     }
-    const wfi_rec *r = &b->c->r.base[n->prov];
-    const wfi_bound *e = wfi_bound_get(b->c, r->key, n->nin, layout, NULL, NULL);
+    const wfi_bound *e = wfi_bound_get(b->c, WFI_KEY(n->op, n->payload, n->nin), n->nin, layout, NULL, NULL);
     if (!e)
         return false;
     b->bound[k] = e;
@@ -365,7 +365,7 @@ static bool build(builder *b)
     for (size_t k = 0; k < b->g->nnode; k++) {
         const wfi_node *n = &b->g->node[k];
         b->cmd_of[k] = WFI_NO_VALUE;
-        if (n->op < WFI_OP_COUNT ? !bind_node(b, (uint32_t)k) : n->nout && !leaf_storage(b, n))
+        if (n->op < WFI_NODE_INPUT ? !bind_node(b, (uint32_t)k) : n->nout && !leaf_storage(b, n))
             return false;
     }
     if (!effects(b))
@@ -377,6 +377,19 @@ static bool build(builder *b)
     return offsets(b) && flatten(b) && externals(b) && proven(b);
 }
 
+/* The trace's graph behind all passes. */
+static bool graph_of(wf_ctx *c, const wfi_trace *t, wfi_graph *g)
+{
+    const char *skip = wfi_env_get("WEFT_SKIP");
+    if (skip && strstr(skip, "fuse"))
+        return wfi_lower_trace(c, t, g);
+    wfi_graph plain;
+    wfi_graph_init(&plain, c->mem, &c->ids);
+    bool ok = wfi_lower_trace(c, t, &plain) && wfi_fuse(&plain, g);
+    wfi_graph_free(&plain);
+    return ok;
+}
+
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
 {
     wfi_plan *p = wfi_mem_zalloc(c->mem, sizeof *p);
@@ -385,7 +398,7 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
     const char *reuse = wfi_env_get("WEFT_REUSE");
     p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
     wfi_graph_init(&p->graph, c->mem, &c->ids);
-    bool ok = wfi_lower_trace(c, t, &p->graph);
+    bool ok = graph_of(c, t, &p->graph);
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
     builder b = { .c = c,
                   .p = p,

@@ -81,7 +81,7 @@ static bool reads(const model *m, uint32_t cmd, uint32_t v)
 static void view_roots(const model *m, const wfi_node *n)
 {
     const wfi_plan *p = m->p;
-    if (n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW)
+    if (n->op == WFI_NODE_FUSED || (n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW))
         return;
     for (uint32_t o = n->out0; o < n->out0 + n->nout; o++)
         for (uint32_t i = 0; i < n->nin; i++) {

@@ -1,5 +1,7 @@
 /* A plan as text. */
+#include <string.h>
 #include "ops/op.h"
+#include "passes/graph_text.h"
 #include "plan/plan.h"
 
 static const char *const place_name[] = { "-", "arena", "var", "input", "scalar", "host", "const", "fresh" };
@@ -35,9 +37,24 @@ static void print_command(const wfi_plan *p, uint32_t q, wfi_text *t)
     char type[128];
     wfi_text_addf(t, "%4u  %-24s", q, p->cmd_impl[q]);
     print_values(p, NULL, n->nout, n->out0, t);
-    wfi_text_addf(t, " = %s", wfi_op_table[n->op].name);
+    wfi_text_add(t, " = ");
+    wfi_graph_print_op(&p->graph, n, t);
     print_values(p, p->graph.in + n->in0, n->nin, 0, t);
     wfi_text_addf(t, " : %s", wfi_type_text(p->graph.ids, p->graph.value[n->out0].type, type, sizeof type));
+}
+
+/* The lines that a command comes from, each once where neighbours share one. */
+static void print_sites(const wfi_plan *p, const wfi_node *n, const char *(*site)(void *user, uint32_t prov),
+                        void *user, wfi_text *t)
+{
+    const uint32_t *prov = n->nmember ? p->graph.member + n->member0 : &n->prov;
+    const char *before = NULL;
+    for (uint32_t i = 0; i < (n->nmember ? n->nmember : 1); i++) {
+        const char *s = site(user, prov[i]);
+        if (s && (!before || strcmp(s, before) != 0))
+            wfi_text_addf(t, "%s%s", before ? ", " : "  # ", s);
+        before = s ? s : before;
+    }
 }
 
 void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t prov), void *user, wfi_text *t)
@@ -48,10 +65,9 @@ void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t 
         wfi_text_addf(t, " (%.3f)", (double)p->arena / (double)p->bound);
     wfi_text_addf(t, "; ran %llu times\n", (unsigned long long)p->runs);
     for (uint32_t q = 0; q < p->ncmd; q++) {
-        const char *s = site ? site(user, p->graph.node[p->cmd_node[q]].prov) : NULL;
         print_command(p, q, t);
-        if (s)
-            wfi_text_addf(t, "  # %s", s);
+        if (site)
+            print_sites(p, &p->graph.node[p->cmd_node[q]], site, user, t);
         wfi_text_addc(t, '\n');
     }
     for (uint32_t i = 0; i < p->nout; i++) {

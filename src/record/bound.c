@@ -2,6 +2,7 @@
  * for each combination and then found by content; the entries never move. */
 #include <stdio.h>
 #include <string.h>
+#include "graph/body.h"
 #include "record/record.h"
 
 static inline uint64_t hash_of(uint64_t key, uint32_t nin, const uint32_t *in)
@@ -80,27 +81,26 @@ static void *add(wf_ctx *c, size_t bytes, const char *site)
 }
 
 /* Asks the device. False without an error: it declines, *why says it. */
-static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, const uint32_t *out_type, wfi_bind *b,
-                wfi_view *view, const char **why)
+static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, uint32_t nout, const uint32_t *out_type,
+                wfi_bind *b, wfi_view *view, const char **why)
 {
-    const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
     for (uint32_t i = 0; i < nin; i++) {
         view[i] = (wfi_view){ .dtype = WF_DTYPE_NONE };
         if (layout[i])
             wfi_layout_view(&c->ids, layout[i], &view[i]);
     }
-    for (int i = 0; i < op->nout; i++) {
+    for (uint32_t i = 0; i < nout; i++) {
         uint32_t id = wfi_ids_dense(&c->ids, out_type[i]);
         if (!id) {
             *why = NULL; /* out of memory */
             return false;
         }
-        wfi_layout_view(&c->ids, id, &view[nin + (uint32_t)i]);
+        wfi_layout_view(&c->ids, id, &view[nin + i]);
     }
     b->op = WFI_KEY_OP(key);
     b->attr = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key));
     b->nin = (int32_t)nin;
-    b->nout = op->nout;
+    b->nout = (int32_t)nout;
     b->in = view;
     b->out = view + nin;
     b->threads = c->rt->threads;
@@ -157,27 +157,41 @@ static bool grow_bound(wf_ctx *c)
     return true;
 }
 
+/* How many results there are, of which types, and whether the operator is to be taken apart. */
+static bool results_of(wf_ctx *c, wfi_bound *e, const char *site, wf_tensor *const *in)
+{
+    uint32_t type[WFI_BIND_IN];
+    if (WFI_KEY_OP(e->key) == WFI_NODE_FUSED) {
+        const wfi_body *body = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(e->key));
+        e->nout = body->nout;
+        e->lower = false;
+        memcpy(e->type, body->type, sizeof e->type);
+        return true;
+    }
+    for (uint32_t i = 0; i < e->nin; i++)
+        type[i] = e->in[i] ? wfi_layout_at(&c->ids, e->in[i])->type : 0;
+    const wfi_infer *inf = wfi_infer_get(c, e->key, e->nin, type, site, in);
+    if (!inf)
+        return false;
+    e->nout = inf->nout;
+    e->lower = inf->lower;
+    memcpy(e->type, inf->type, sizeof e->type);
+    return true;
+}
+
 static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t key, uint32_t nin,
                                                            const uint32_t *layout, uint64_t hash, const char *site,
                                                            wf_tensor *const *in)
 {
-    const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
-    uint32_t type[WFI_BIND_IN];
-    for (uint32_t i = 0; i < nin; i++)
-        type[i] = layout[i] ? wfi_layout_at(&c->ids, layout[i])->type : 0;
-    const wfi_infer *inf = wfi_infer_get(c, key, nin, type, site, in);
-    if (!inf)
-        return NULL;
     wfi_bound *e = add(c, sizeof *e + nin * sizeof *e->in, site);
     if (!e)
         return NULL;
     e->key = key;
     e->nin = nin;
-    e->nout = op->nout;
     e->alias = -1;
     memcpy(e->in, layout, nin * sizeof *layout);
-    memcpy(e->type, inf->type, sizeof e->type);
-    e->lower = inf->lower;
+    if (!results_of(c, e, site, in))
+        return NULL;
     e->bytes = wfi_type_at(&c->ids, e->type[0])->bytes;
     for (uint32_t i = 0; i < nin && i < 2; i++)
         if (layout[i]) {
@@ -188,13 +202,16 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
         wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
         wfi_bind b = { .params = c->bind_params };
         const char *why;
-        if (!ask(c, key, nin, layout, e->type, &b, view, &why)) {
+        if (!ask(c, key, nin, layout, e->nout, e->type, &b, view, &why)) {
             if (!why)
                 wfi_error_memory(c, "a layout", site);
-            else if (wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s",
-                                   c->rt->device->api->name, why) &&
-                     in)
-                wfi_error_operands(c, op, (int32_t)nin, in);
+            else if (WFI_KEY_OP(key) < WFI_OP_COUNT) {
+                const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
+                if (wfi_error_set(c, WF_ERR_UNSUPPORTED, op->name, site, "%s cannot do this: %s",
+                                  c->rt->device->api->name, why) &&
+                    in)
+                    wfi_error_operands(c, op, (int32_t)nin, in);
+            }
             return NULL;
         }
         if (!keep_bound(c, e, &b, layout, site))
@@ -238,7 +255,7 @@ static bool must_lower(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *ty
         if (type[i] && !layout[i])
             return false;
     }
-    *lower = !ask(c, key, nin, layout, out, &b, view, &why);
+    *lower = !ask(c, key, nin, layout, op->nout, out, &b, view, &why);
     return !*lower || why;
 }
 

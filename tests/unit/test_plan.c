@@ -85,19 +85,15 @@ static const struct {
     const char *text;
 } fixed[] = {
     { "chain", chain,
-      "plan: 5 commands, 7 nodes; arena 128 bytes, at most 128 are live at once (1.000); ran 1 times\n"
-      "   0  cpu.ew                   v1@arena+0 = tanh v0@input.0 : f32[4,4]\n"
-      "   1  cpu.ew                   v2@arena+0 = tanh v1@arena+0 : f32[4,4]\n"
-      "   2  cpu.ew                   v3@arena+0 = tanh v2@arena+0 : f32[4,4]\n"
-      "   3  cpu.gemm                 v4@arena+64 = matmul v3@arena+0 v3@arena+0 : f32[4,4]\n"
-      "   4  cpu.ew                   v5@fresh.0 = exp v4@arena+64 : f32[4,4]\n"
+      "plan: 3 commands, 5 nodes; arena 128 bytes, at most 128 are live at once (1.000); ran 1 times\n"
+      "   0  cpu.fused                v1@arena+0 = fused(tanh i0; tanh t0; tanh t1) v0@input.0 : f32[4,4]\n"
+      "   1  cpu.gemm                 v2@arena+64 = matmul v1@arena+0 v1@arena+0 : f32[4,4]\n"
+      "   2  cpu.ew                   v3@fresh.0 = exp v2@arena+64 : f32[4,4]\n"
       "result 5 from fresh.0\n" },
     { "diamond", diamond,
-      "plan: 4 commands, 7 nodes; arena 128 bytes, at most 128 are live at once (1.000); ran 1 times\n"
+      "plan: 2 commands, 5 nodes; arena 64 bytes, at most 64 are live at once (1.000); ran 1 times\n"
       "   0  cpu.gemm                 v2@arena+0 = matmul v0@input.0 v1@input.0~ : f32[4,4]\n"
-      "   1  cpu.ew                   v3@arena+64 = relu v2@arena+0 : f32[4,4]\n"
-      "   2  cpu.ew                   v4@arena+0 = exp v2@arena+0 : f32[4,4]\n"
-      "   3  cpu.ew                   v5@fresh.0 = add v3@arena+64 v4@arena+0 : f32[4,4]\n"
+      "   1  cpu.fused                v3@fresh.0 = fused(relu i0; exp i0; add t0 t1) v2@arena+0 : f32[4,4]\n"
       "result 5 from fresh.0\n" },
     { "update", update,
       "plan: 2 commands, 8 nodes; arena 0 bytes, at most 0 are live at once; ran 1 times\n"

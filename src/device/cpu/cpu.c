@@ -140,7 +140,7 @@ static const char *bind(wfi_device *device, wfi_bind *b)
 {
     const wfi_cpu *d = (const wfi_cpu *)device;
     const char *why = "no implementation";
-    bool ew = wfi_op_table[b->op].flags & WFI_OP_EW;
+    bool ew = b->op < WFI_OP_COUNT && wfi_op_table[b->op].flags & WFI_OP_EW;
     for (const wfi_impl_list *const *l = wfi_impl_lists; *l; l++)
         for (uint32_t i = 0; i < (*l)->n; i++) {
             const wfi_impl *k = &(*l)->impl[i];

@@ -14,6 +14,7 @@ struct wfi_gemm_kernels;
 struct wfi_conv_kernels;
 struct wfi_pool2d_kernels;
 struct wfi_ew_kernels;
+struct wfi_fused_kernels;
 struct wfi_copy_kernels;
 struct wfi_reduce_kernels;
 struct wfi_row_kernels;
@@ -29,6 +30,7 @@ typedef struct wfi_cpu {
     const struct wfi_conv_kernels *conv;
     const struct wfi_pool2d_kernels *pool2d;
     const struct wfi_ew_kernels *ew;
+    const struct wfi_fused_kernels *fused;
     const struct wfi_copy_kernels *copy;
     const struct wfi_reduce_kernels *reduce;
     const struct wfi_row_kernels *row;

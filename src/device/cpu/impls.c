@@ -1,7 +1,8 @@
 /* All implementations, in order of preference. */
 #include "device/cpu/cpu.h"
 
-#define LISTS(X) X(view) X(ew) X(gemm) X(reduce) X(row) X(index) X(copy) X(conv) X(pool2d) X(optim) X(attention)
+#define LISTS(X)                                                                                                       \
+    X(view) X(ew) X(fused) X(gemm) X(reduce) X(row) X(index) X(copy) X(conv) X(pool2d) X(optim) X(attention)
 
 #define DECLARE(name) extern const wfi_impl_list wfi_impls_##name;
 LISTS(DECLARE)

@@ -7,6 +7,7 @@
 #include "kernel/conv/conv.h"
 #include "kernel/copy/copy.h"
 #include "kernel/ew/ew.h"
+#include "kernel/fused/fused.h"
 #include "kernel/gemm/gemm.h"
 #include "kernel/index/index.h"
 #include "kernel/optim/optim.h"
@@ -52,6 +53,7 @@ wfi_isa wfi_isa_best(void)
         d->conv = &wfi_conv_##set;                                                                                     \
         d->pool2d = &wfi_pool2d_##set;                                                                                 \
         d->ew = &wfi_ew_##set;                                                                                         \
+        d->fused = &wfi_fused_##set;                                                                                   \
         d->copy = &wfi_copy_##set;                                                                                     \
         d->reduce = &wfi_reduce_##set;                                                                                 \
         d->row = &wfi_row_##set;                                                                                       \

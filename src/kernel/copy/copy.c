@@ -18,13 +18,13 @@ enum {
 /* ---- prepare ---- */
 
 /* The dimension other than the innermost in which x is contiguous, if both are long enough for tiles; else -1. */
-static int across(const wfi_walk *w)
+static int across(const wfi_walk *w, const wfi_lane *lane)
 {
     int in = w->ndim - 1;
-    if (w->stride[0][in] != w->bytes[0] || w->stride[1][in] == 0 || w->dim[in] < 4)
+    if (lane[0].stride[in] != lane[0].bytes || lane[1].stride[in] == 0 || w->dim[in] < 4)
         return -1;
     for (int d = 0; d < in; d++) {
-        if (w->stride[1][d] == w->bytes[1] && w->dim[d] >= 4)
+        if (lane[1].stride[d] == lane[1].bytes && w->dim[d] >= 4)
             return d;
     }
     return -1;
@@ -33,16 +33,17 @@ static int across(const wfi_walk *w)
 static int32_t mode_of(wfi_copy *p)
 {
     const wfi_walk *w = &p->walk;
+    const wfi_lane *lane = p->lane;
     int in = w->ndim - 1;
-    bool dense = w->stride[0][in] == w->bytes[0];
+    bool dense = lane[0].stride[in] == lane[0].bytes;
     p->across = -1;
     if (p->to != p->from)
         return MODE_CAST;
-    if (dense && w->stride[1][in] == 0 && w->dim[in] > 1)
+    if (dense && lane[1].stride[in] == 0 && w->dim[in] > 1)
         return MODE_SPREAD;
-    if (dense && w->stride[1][in] == w->bytes[1])
+    if (dense && lane[1].stride[in] == lane[1].bytes)
         return MODE_ROWS;
-    p->across = across(w);
+    p->across = across(w, lane);
     return p->across >= 0 ? MODE_TRANSPOSE : MODE_STEPS;
 }
 
@@ -56,10 +57,11 @@ static const char *prepare(const wfi_view *x, const wfi_view *y, int threads, vo
         return "the shapes differ";
     if (wfi_walk_overlaps(y))
         return "the result overlaps itself";
-    wfi_copy p = { .to = y->dtype, .from = x->dtype, .walk = wfi_walk_of((const wfi_view *[]){ y, x }, 2) };
+    wfi_copy p = { .to = y->dtype, .from = x->dtype };
+    p.walk = wfi_walk_of((const wfi_view *[]){ y, x }, 2, p.lane);
     p.mode = mode_of(&p);
-    p.streams = p.walk.n * p.walk.bytes[0] >= WFI_STREAM_RESULT &&
-                p.walk.n * (p.walk.bytes[0] + p.walk.bytes[1]) >= WFI_STREAM_ALL;
+    p.streams = p.walk.n * p.lane[0].bytes >= WFI_STREAM_RESULT &&
+                p.walk.n * (p.lane[0].bytes + p.lane[1].bytes) >= WFI_STREAM_ALL;
     memcpy(params, &p, sizeof p);
     *scratch = 0;
     return NULL;
@@ -103,32 +105,34 @@ static void copy_run(const wfi_copy *p, char *y, const char *x, int64_t bytes)
 static void cast_row(const wfi_copy *p, char *y, const char *x, int64_t n)
 {
     const wfi_walk *w = &p->walk;
+    const wfi_lane *lane = p->lane;
     int in = w->ndim - 1;
     _Alignas(64) char from[CAST_TILE * 8], to[CAST_TILE * 8];
-    int64_t sy = w->stride[0][in], sx = w->stride[1][in];
-    bool plain_y = sy == w->bytes[0] || w->dim[in] == 1, plain_x = sx == w->bytes[1] || w->dim[in] == 1;
+    int64_t sy = lane[0].stride[in], sx = lane[1].stride[in];
+    bool plain_y = sy == lane[0].bytes || w->dim[in] == 1, plain_x = sx == lane[1].bytes || w->dim[in] == 1;
     for (int64_t i = 0; i < n; i += CAST_TILE) {
         int64_t m = n - i < CAST_TILE ? n - i : CAST_TILE;
         const char *xi = x + i * sx;
         if (!plain_x) {
-            wfi_walk_move(from, w->bytes[1], xi, sx, m, w->bytes[1]);
+            wfi_walk_move(from, lane[1].bytes, xi, sx, m, lane[1].bytes);
             xi = from;
         }
         cast_run(p->to, plain_y ? y + i * sy : to, p->from, xi, m);
         if (!plain_y)
-            wfi_walk_move(y + i * sy, sy, to, w->bytes[0], m, w->bytes[0]);
+            wfi_walk_move(y + i * sy, sy, to, lane[0].bytes, m, lane[0].bytes);
     }
 }
 
 static void row(const wfi_copy *p, char *y, const char *x, int64_t n)
 {
     const wfi_walk *w = &p->walk;
+    const wfi_lane *lane = p->lane;
     int in = w->ndim - 1;
     switch (p->mode) {
-    case MODE_ROWS: copy_run(p, y, x, n * w->bytes[0]); break;
-    case MODE_SPREAD: spread(y, x, n, w->bytes[0]); break;
+    case MODE_ROWS: copy_run(p, y, x, n * lane[0].bytes); break;
+    case MODE_SPREAD: spread(y, x, n, lane[0].bytes); break;
     case MODE_CAST: cast_row(p, y, x, n); break;
-    default: wfi_walk_move(y, w->stride[0][in], x, w->stride[1][in], n, w->bytes[0]);
+    default: wfi_walk_move(y, lane[0].stride[in], x, lane[1].stride[in], n, lane[0].bytes);
     }
 }
 
@@ -143,7 +147,7 @@ static void rows(void *arg, int64_t i, int worker)
     while (lo < hi) {
         int64_t m = width - at[w->ndim - 1];
         m = m < hi - lo ? m : hi - lo;
-        row(j->p, wfi_walk_address(w, j->y, 0, at), wfi_walk_address(w, j->x, 1, at), m);
+        row(j->p, wfi_walk_address(w, j->y, &j->p->lane[0], at), wfi_walk_address(w, j->x, &j->p->lane[1], at), m);
         lo += m;
         wfi_walk_next_row(w, at);
     }
@@ -160,9 +164,9 @@ static void cast_tiles(void *arg, int64_t i, int worker)
     for (; lo < hi; lo += CAST_TILE) {
         int64_t m = hi - lo < CAST_TILE ? hi - lo : CAST_TILE, at[WF_RANK_MAX] = { 0 };
         wfi_walk_locate(w, lo, at);
-        wfi_walk_gather(w, j->x, 1, from, at, m, true);
+        wfi_walk_gather(w, j->x, &j->p->lane[1], from, at, m, true);
         cast_run(j->p->to, to, j->p->from, from, m);
-        wfi_walk_gather(w, j->y, 0, to, at, m, false);
+        wfi_walk_gather(w, j->y, &j->p->lane[0], to, at, m, false);
     }
 }
 
@@ -186,6 +190,7 @@ static void transposes(void *arg, int64_t i, int worker)
 {
     const copy_job *j = arg;
     const wfi_walk *w = &j->p->walk;
+    const wfi_lane *lane = j->p->lane;
     int in = w->ndim - 1, ac = j->p->across;
     int64_t all = transpose_blocks(j->p), hi = (i + 1) * j->each < all ? (i + 1) * j->each : all;
     (void)worker;
@@ -203,8 +208,8 @@ static void transposes(void *arg, int64_t i, int worker)
         }
         int64_t h = w->dim[ac] - at[ac] < SIDE ? w->dim[ac] - at[ac] : SIDE;
         int64_t v = w->dim[in] - at[in] < SIDE ? w->dim[in] - at[in] : SIDE;
-        transpose_block(wfi_walk_address(w, j->y, 0, at), w->stride[0][ac], wfi_walk_address(w, j->x, 1, at),
-                        w->stride[1][in], h, v, w->bytes[0]);
+        transpose_block(wfi_walk_address(w, j->y, &j->p->lane[0], at), lane[0].stride[ac],
+                        wfi_walk_address(w, j->x, &j->p->lane[1], at), lane[1].stride[in], h, v, lane[0].bytes);
     }
 }
 
@@ -212,7 +217,7 @@ static void share(const copy_job *job, int64_t items, int64_t least, wfi_chunk_f
 {
     copy_job j = *job;
     int threads = wfi_pool_threads(r->pool);
-    if (threads == 1 || j.p->walk.n * j.p->walk.bytes[0] < SERIAL_BYTES) {
+    if (threads == 1 || j.p->walk.n * j.p->lane[0].bytes < SERIAL_BYTES) {
         j.each = items;
         fn(&j, 0, 0);
         return;
@@ -225,20 +230,21 @@ static void share(const copy_job *job, int64_t items, int64_t least, wfi_chunk_f
 void WFI_K(wfi_copy_run)(const wfi_copy *p, void *y, const void *x, const wfi_run *r)
 {
     const wfi_walk *w = &p->walk;
+    const wfi_lane *lane = p->lane;
     if (w->n == 0)
         return;
     union {
         const void *in;
         char *out; /* the walk of x is read only */
     } from = { p->fills ? p->value : x };
-    copy_job j = { .p = p, .y = (char *)y + w->start[0] + p->shift, .x = from.out + w->start[1] };
+    copy_job j = { .p = p, .y = (char *)y + lane[0].start + p->shift, .x = from.out + lane[1].start };
     int in = w->ndim - 1;
     if (p->mode == MODE_TRANSPOSE)
         share(&j, transpose_blocks(p), 16, transposes, r);
     else if (p->mode == MODE_CAST && w->ndim > 1 && w->dim[in] < 64)
         share(&j, w->n, CHUNK_BYTES / 8, cast_tiles, r);
     else
-        share(&j, w->n, CHUNK_BYTES / w->bytes[0], rows, r);
+        share(&j, w->n, CHUNK_BYTES / lane[0].bytes, rows, r);
 }
 
 static void run(const void *params, void *const *args, const wfi_run *r)

@@ -25,7 +25,8 @@ typedef struct wfi_copy {
     bool fills;     /* x is value[] and not an argument */
     unsigned char value[8];
     int64_t shift; /* bytes added to y's address */
-    wfi_walk walk; /* y, x */
+    wfi_walk walk;
+    wfi_lane lane[2]; /* y, x */
 } wfi_copy;
 
 typedef struct wfi_pad {

@@ -51,20 +51,21 @@ static const char *check(int row, const wfi_view *y, const wfi_view *in)
 static void classify(wfi_ew *p)
 {
     const wfi_walk *w = &p->walk;
+    const wfi_lane *lane = p->lane;
     int in = w->ndim - 1;
     p->rows = true;
-    for (int k = 0; k < w->operands; k++) {
-        int64_t run = w->bytes[k];
+    for (int k = 0; k < w->lanes; k++) {
+        int64_t run = lane[k].bytes;
         bool whole = true, none = true;
         for (int d = in; d >= 0; d--) {
-            whole = whole && w->stride[k][d] == run;
-            none = none && w->stride[k][d] == 0;
+            whole = whole && lane[k].stride[d] == run;
+            none = none && lane[k].stride[d] == 0;
             run *= w->dim[d];
         }
-        bool single = k > 0 && w->stride[k][in] == 0 && w->dim[in] > 1;
+        bool single = k > 0 && lane[k].stride[in] == 0 && w->dim[in] > 1;
         p->splat |= single ? 1u << (k - 1) : 0u;
         p->flat |= whole || (k > 0 && none) ? 1u << k : 0u;
-        p->rows = p->rows && (single || w->stride[k][in] == w->bytes[k]);
+        p->rows = p->rows && (single || lane[k].stride[in] == lane[k].bytes);
     }
     if (w->ndim > 1 && w->dim[in] < SHORT_ROW)
         p->rows = false;
@@ -85,11 +86,14 @@ static const char *prepare(int row, const wfi_view *y, const wfi_view *in, void 
         return why;
     int arity = rows[row].arity;
     const wfi_view *v[4] = { y, in, arity > 1 ? in + 1 : in, arity > 2 ? in + 2 : in };
-    wfi_ew p = { .fn = WFI_K(wfi_ew_fns)[row][in[arity - 1].dtype], .walk = wfi_walk_of(v, arity + 1) };
+    wfi_ew p = {
+        .fn = WFI_K(wfi_ew_fns)[row][in[arity - 1].dtype],
+    };
+    p.walk = wfi_walk_of(v, arity + 1, p.lane);
     classify(&p);
-    int64_t moved = 0, written = p.walk.n * p.walk.bytes[0];
+    int64_t moved = 0, written = p.walk.n * p.lane[0].bytes;
     for (int k = 0; k <= arity; k++)
-        moved += k > 0 && p.splat >> (k - 1) & 1u ? 0 : p.walk.n * p.walk.bytes[k];
+        moved += k > 0 && p.splat >> (k - 1) & 1u ? 0 : p.walk.n * p.lane[k].bytes;
     p.streams = !heavy(row) && written >= WFI_STREAM_RESULT && moved >= WFI_STREAM_ALL;
     memcpy(params, &p, sizeof p);
     *scratch = 0;
@@ -115,14 +119,15 @@ static void call_streaming(const wfi_ew *p, char *const *x, int64_t n)
 {
     _Alignas(64) char tile[STREAM_TILE];
     const wfi_walk *w = &p->walk;
-    int64_t step = STREAM_TILE / w->bytes[0];
+    const wfi_lane *lane = p->lane;
+    int64_t step = STREAM_TILE / lane[0].bytes;
     for (int64_t i = 0; i < n; i += step) {
         int64_t m = n - i < step ? n - i : step;
         char *part[4] = { tile };
-        for (int k = 1; k < w->operands; k++)
-            part[k] = x[k] + (p->splat >> (k - 1) & 1u ? 0 : i * w->bytes[k]);
+        for (int k = 1; k < w->lanes; k++)
+            part[k] = x[k] + (p->splat >> (k - 1) & 1u ? 0 : i * lane[k].bytes);
         call(p, part, m, p->splat);
-        wfi_stream_out(x[0] + i * w->bytes[0], tile, m * w->bytes[0]);
+        wfi_stream_out(x[0] + i * lane[0].bytes, tile, m * lane[0].bytes);
     }
     wfi_stream_end();
 }
@@ -130,7 +135,7 @@ static void call_streaming(const wfi_ew *p, char *const *x, int64_t n)
 /* In place there is nothing to gain: the line of the result has been read. */
 static bool may_stream(const wfi_ew *p, char *const *x, int64_t n)
 {
-    return p->streams && n * p->walk.bytes[0] >= STREAM_TILE && wfi_stream_aligned(x[0]) && x[0] != x[1] &&
+    return p->streams && n * p->lane[0].bytes >= STREAM_TILE && wfi_stream_aligned(x[0]) && x[0] != x[1] &&
            x[0] != x[2] && x[0] != x[3];
 }
 
@@ -143,8 +148,8 @@ static void run_rows(const ew_job *j, int64_t lo, int64_t hi)
         char *x[4] = { NULL };
         int64_t m = width - at[w->ndim - 1];
         m = m < hi - lo ? m : hi - lo;
-        for (int k = 0; k < w->operands; k++)
-            x[k] = wfi_walk_address(w, j->base[k], k, at);
+        for (int k = 0; k < w->lanes; k++)
+            x[k] = wfi_walk_address(w, j->base[k], &j->p->lane[k], at);
         if (may_stream(j->p, x, m))
             call_streaming(j->p, x, m);
         else
@@ -158,22 +163,23 @@ static void run_rows(const ew_job *j, int64_t lo, int64_t hi)
 static void run_tiles(const ew_job *j, int64_t lo, int64_t hi)
 {
     const wfi_walk *w = &j->p->walk;
+    const wfi_lane *lane = j->p->lane;
     _Alignas(64) char tile[4][TILE * 8];
     for (; lo < hi; lo += TILE) {
         int64_t m = hi - lo < TILE ? hi - lo : TILE, at[WF_RANK_MAX] = { 0 };
         char *x[4] = { NULL };
         unsigned splat = 0;
         wfi_walk_locate(w, lo, at);
-        for (int k = 0; k < w->operands; k++) {
-            bool flat = j->p->flat >> k & 1u, single = flat && k > 0 && w->stride[k][w->ndim - 1] == 0;
+        for (int k = 0; k < w->lanes; k++) {
+            bool flat = j->p->flat >> k & 1u, single = flat && k > 0 && lane[k].stride[w->ndim - 1] == 0;
             splat |= single ? 1u << (k - 1) : 0u;
-            x[k] = single ? j->base[k] : flat ? j->base[k] + lo * w->bytes[k] : tile[k];
+            x[k] = single ? j->base[k] : flat ? j->base[k] + lo * lane[k].bytes : tile[k];
             if (k > 0 && !flat)
-                wfi_walk_gather(w, j->base[k], k, tile[k], at, m, true);
+                wfi_walk_gather(w, j->base[k], &lane[k], tile[k], at, m, true);
         }
         call(j->p, x, m, splat);
         if (x[0] == tile[0])
-            wfi_walk_gather(w, j->base[0], 0, tile[0], at, m, false);
+            wfi_walk_gather(w, j->base[0], &lane[0], tile[0], at, m, false);
     }
 }
 
@@ -192,17 +198,18 @@ static void run(const void *params, void *const *args, const wfi_run *r)
 {
     const wfi_ew *p = params;
     const wfi_walk *w = &p->walk;
+    const wfi_lane *lane = p->lane;
     if (w->n == 0)
         return;
     if (p->small) {
-        p->fn((char *)args[0] + w->start[0], (char *)args[1] + w->start[1],
-              w->operands > 2 ? (char *)args[2] + w->start[2] : NULL,
-              w->operands > 3 ? (char *)args[3] + w->start[3] : NULL, w->n, p->splat);
+        p->fn((char *)args[0] + lane[0].start, (char *)args[1] + lane[1].start,
+              w->lanes > 2 ? (char *)args[2] + lane[2].start : NULL,
+              w->lanes > 3 ? (char *)args[3] + lane[3].start : NULL, w->n, p->splat);
         return;
     }
     ew_job j = { .p = p, .each = w->n };
-    for (int k = 0; k < w->operands; k++)
-        j.base[k] = (char *)args[k] + w->start[k];
+    for (int k = 0; k < w->lanes; k++)
+        j.base[k] = (char *)args[k] + lane[k].start;
     int threads = wfi_pool_threads(r->pool);
     if (w->n < SERIAL || threads == 1) {
         chunk(&j, 0, 0);

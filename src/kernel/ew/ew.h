@@ -35,6 +35,7 @@ typedef struct wfi_ew {
     bool small;     /* a single run of at most 64 elements */
     bool streams;   /* y is too large for the caches */
     wfi_walk walk;
+    wfi_lane lane[4]; /* the result, then the operands */
 } wfi_ew;
 
 typedef struct wfi_ew_about {

@@ -1,0 +1,30 @@
+/* body.h - what a fused node does: element-wise operators over one index space, whose results live no longer than the
+ * node unless they leave it. A body is interned as the node's attribute, so equal bodies are one. Plain data. */
+#ifndef WFI_GRAPH_BODY_H
+#define WFI_GRAPH_BODY_H
+#include <stddef.h>
+#include "graph/graph.h"
+
+enum { WFI_BODY_OPS = 64 };
+
+typedef struct wfi_body_op {
+    uint16_t op;    /* wfi_op, an element-wise primitive */
+    uint16_t dtype; /* of the result */
+    uint16_t nin;
+    uint16_t in[3]; /* below the body's nin: an operand of the node; else nin + the number of an earlier op */
+} wfi_body_op;
+
+typedef struct wfi_body {
+    uint32_t nin, nout, nop;
+    uint32_t out[WFI_NODE_OUTS];  /* ops whose results leave, ascending; 0 from nout on */
+    uint32_t type[WFI_NODE_OUTS]; /* of those results */
+    wfi_body_op op[WFI_BODY_OPS];
+} wfi_body;
+
+/* Bytes that are interned: the ops that there are. */
+static inline size_t wfi_body_bytes(const wfi_body *b)
+{
+    return offsetof(wfi_body, op) + b->nop * sizeof *b->op;
+}
+
+#endif

@@ -1,0 +1,237 @@
+/* Fusion. Groups grow along edges, in the order of the graph; then each is written out as one node where its last
+ * member stood. */
+#include "passes/fuse.h"
+#include <string.h>
+#include "ops/op.h"
+
+enum { OPERANDS_MAX = 16 }; /* of a group, results included: their tiles are in L1 together */
+
+typedef struct fuser {
+    const wfi_graph *g;
+    wfi_graph *out;
+    uint32_t *leader;       /* of each node: the first member of its group */
+    uint32_t *next;         /* the member after it, WFI_NO_VALUE: none */
+    uint32_t *last;         /* of each leader: the last member */
+    uint32_t *count;        /* of each leader: members */
+    uint32_t *user0, *user; /* user[user0[v] .. user0[v + 1]): the nodes that use value v */
+    uint32_t *value;        /* of each value: the same in `out` */
+} fuser;
+
+static bool fusable(const wfi_graph *g, const wfi_node *n)
+{
+    return n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW && n->nin <= 3 && n->nout == 1 &&
+           wfi_type_at(g->ids, g->value[n->out0].type)->elements > 0;
+}
+
+static bool same_shape(const wfi_graph *g, const wfi_node *a, const wfi_node *b)
+{
+    const wfi_type *s = wfi_type_at(g->ids, g->value[a->out0].type), *t = wfi_type_at(g->ids, g->value[b->out0].type);
+    return s->ndim == t->ndim && !memcmp(s->dim, t->dim, sizeof *s->dim * (size_t)s->ndim);
+}
+
+/* ---- may two groups be one? ---- */
+
+static bool inside(const fuser *f, uint32_t node, uint32_t a, uint32_t b)
+{
+    return f->leader[node] == a || f->leader[node] == b;
+}
+
+/* Is value v used outside the two groups? *early: before node `last`, that is before the group runs. */
+static bool used_outside(const fuser *f, uint32_t v, uint32_t a, uint32_t b, uint32_t last, bool *early)
+{
+    bool used = false;
+    for (uint32_t i = f->user0[v]; i < f->user0[v + 1]; i++)
+        if (!inside(f, f->user[i], a, b)) {
+            used = true;
+            *early = *early || f->user[i] < last;
+        }
+    return used;
+}
+
+/* A group runs where its last member stands. So everything that uses a result of it stands behind that member, no path
+ * leads out of a group and back, and the order of the graph stays one in which operands come first. */
+static bool may_join(const fuser *f, uint32_t a, uint32_t b)
+{
+    uint32_t seen[OPERANDS_MAX], n = 0, outs = 0, last = f->last[a] > f->last[b] ? f->last[a] : f->last[b];
+    bool early = false;
+    if (f->count[a] + f->count[b] > WFI_BODY_OPS)
+        return false;
+    for (int side = 0; side < 2; side++)
+        for (uint32_t k = side ? b : a; k != WFI_NO_VALUE; k = f->next[k]) {
+            const wfi_node *m = &f->g->node[k];
+            outs += used_outside(f, m->out0, a, b, last, &early);
+            for (uint32_t i = 0; i < m->nin; i++) {
+                uint32_t v = f->g->in[m->in0 + i], j = 0;
+                if (inside(f, f->g->value[v].node, a, b))
+                    continue;
+                while (j < n && seen[j] != v)
+                    j++;
+                if (j == OPERANDS_MAX)
+                    return false;
+                seen[j] = v;
+                n += j == n;
+            }
+        }
+    return !early && outs <= WFI_NODE_OUTS && n + outs <= OPERANDS_MAX;
+}
+
+/* Members stay in the order of their numbers. */
+static void join(fuser *f, uint32_t a, uint32_t b)
+{
+    uint32_t head = a < b ? a : b, x = a, y = b, *at = &head;
+    while (x != WFI_NO_VALUE || y != WFI_NO_VALUE) {
+        uint32_t *from = y == WFI_NO_VALUE || x < y ? &x : &y;
+        *at = *from;
+        at = &f->next[*from];
+        *from = *at;
+    }
+    *at = WFI_NO_VALUE;
+    f->count[head] = f->count[a] + f->count[b];
+    f->last[head] = f->last[a] > f->last[b] ? f->last[a] : f->last[b];
+    for (uint32_t k = head; k != WFI_NO_VALUE; k = f->next[k])
+        f->leader[k] = head;
+}
+
+static void grow(fuser *f)
+{
+    for (uint32_t k = 0; k < f->g->nnode; k++) {
+        const wfi_node *n = &f->g->node[k];
+        for (uint32_t i = 0; fusable(f->g, n) && i < n->nin; i++) {
+            uint32_t m = f->g->value[f->g->in[n->in0 + i]].node, a = f->leader[m], b = f->leader[k];
+            if (a != b && fusable(f->g, &f->g->node[m]) && same_shape(f->g, n, &f->g->node[m]) && may_join(f, a, b))
+                join(f, a, b);
+        }
+    }
+}
+
+/* ---- writing ---- */
+
+static bool copy_node(fuser *f, const wfi_node *n)
+{
+    uint32_t in[WFI_NODE_INS], type[WFI_NODE_OUTS];
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = f->g->in[n->in0 + i];
+        in[i] = v == WFI_NO_VALUE ? v : f->value[v];
+    }
+    for (uint32_t i = 0; i < n->nout; i++)
+        type[i] = f->g->value[n->out0 + i].type;
+    uint32_t v = wfi_graph_add(f->out, n->op, n->payload, n->nin, in, n->nout, type, n->prov);
+    for (uint32_t i = 0; v != WFI_NO_VALUE && i < n->nout; i++)
+        f->value[n->out0 + i] = v + i;
+    return v != WFI_NO_VALUE;
+}
+
+/* The place of value v among the operands of the node. */
+static uint16_t operand(wfi_body *b, uint32_t *in, uint32_t v)
+{
+    uint32_t i = 0;
+    while (i < b->nin && in[i] != v)
+        i++;
+    in[i] = v;
+    b->nin += i == b->nin;
+    return (uint16_t)i;
+}
+
+static bool write_fused(fuser *f, uint32_t group)
+{
+    const wfi_graph *g = f->g;
+    wfi_body b = { .nin = 0 };
+    uint32_t in[OPERANDS_MAX + 1], node[WFI_BODY_OPS];
+    for (uint32_t k = group; k != WFI_NO_VALUE; k = f->next[k]) /* operands first: ops are numbered behind them */
+        for (uint32_t i = 0; i < g->node[k].nin; i++)
+            if (f->leader[g->value[g->in[g->node[k].in0 + i]].node] != group)
+                operand(&b, in, f->value[g->in[g->node[k].in0 + i]]);
+    for (uint32_t k = group; k != WFI_NO_VALUE; k = f->next[k]) {
+        const wfi_node *n = &g->node[k];
+        wfi_body_op *o = &b.op[b.nop];
+        *o = (wfi_body_op){ .op = (uint16_t)n->op,
+                            .dtype = (uint16_t)wfi_type_at(g->ids, g->value[n->out0].type)->dtype,
+                            .nin = n->nin };
+        for (uint32_t i = 0; i < n->nin; i++) {
+            uint32_t v = g->in[n->in0 + i], m = g->value[v].node, q = 0;
+            while (q < b.nop && node[q] != m)
+                q++;
+            o->in[i] = q < b.nop ? (uint16_t)(b.nin + q) : operand(&b, in, f->value[v]);
+        }
+        bool early = false;
+        if (used_outside(f, n->out0, group, group, 0, &early)) {
+            b.out[b.nout] = b.nop;
+            b.type[b.nout++] = g->value[n->out0].type;
+        }
+        node[b.nop++] = k;
+    }
+    uint32_t attr = wfi_ids_attr(g->ids, WFI_NODE_FUSED, &b, wfi_body_bytes(&b));
+    uint32_t v = attr ? wfi_graph_add(f->out, WFI_NODE_FUSED, attr, b.nin, in, b.nout, b.type, g->node[node[0]].prov)
+                      : WFI_NO_VALUE;
+    if (v == WFI_NO_VALUE)
+        return false;
+    for (uint32_t i = 0; i < b.nop; i++)
+        if (!wfi_graph_member(f->out, g->node[node[i]].prov))
+            return false;
+    for (uint32_t i = 0; i < b.nout; i++)
+        f->value[g->node[node[b.out[i]]].out0] = v + i;
+    return true;
+}
+
+static bool write_all(fuser *f)
+{
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < f->g->nnode; k++) {
+        uint32_t l = f->leader[k];
+        if (f->count[l] == 1)
+            ok = copy_node(f, &f->g->node[k]);
+        else if (f->last[l] == k)
+            ok = write_fused(f, l);
+    }
+    return ok;
+}
+
+/* ---- the pass ---- */
+
+static void list_users(const wfi_graph *g, uint32_t *user0, uint32_t *user)
+{
+    for (size_t i = 0; i < g->nin; i++)
+        if (g->in[i] != WFI_NO_VALUE)
+            user0[g->in[i] + 1]++;
+    for (size_t v = 0; v < g->nvalue; v++)
+        user0[v + 1] += user0[v];
+    for (size_t k = g->nnode; k-- > 0;)
+        for (uint32_t i = 0; i < g->node[k].nin; i++) {
+            uint32_t v = g->in[g->node[k].in0 + i];
+            if (v != WFI_NO_VALUE)
+                user[--user0[v + 1]] = (uint32_t)k;
+        }
+    for (size_t v = 0; v < g->nvalue; v++) /* filled from the back: each stands one place too far */
+        user0[v] = user0[v + 1];
+    user0[g->nvalue] = 0;
+    for (size_t i = 0; i < g->nin; i++)
+        user0[g->nvalue] += g->in[i] != WFI_NO_VALUE;
+}
+
+bool wfi_fuse(const wfi_graph *g, wfi_graph *out)
+{
+    const size_t nn = g->nnode + 1;
+    fuser f = { .g = g, .out = out };
+    struct {
+        uint32_t **at;
+        size_t n;
+    } part[] = { { &f.leader, nn },          { &f.next, nn },         { &f.last, nn },
+                 { &f.count, nn },           { &f.user, g->nin + 1 }, { &f.user0, g->nvalue + 2 },
+                 { &f.value, g->nvalue + 1 } };
+    bool ok = true;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        ok = (*part[i].at = wfi_mem_zalloc(g->mem, part[i].n * sizeof **part[i].at)) && ok;
+    for (uint32_t k = 0; ok && k < g->nnode; k++) {
+        f.leader[k] = f.last[k] = k;
+        f.next[k] = WFI_NO_VALUE;
+        f.count[k] = 1;
+    }
+    if (ok) {
+        list_users(g, f.user0, f.user);
+        grow(&f);
+        ok = write_all(&f);
+    }
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        wfi_mem_free(g->mem, *part[i].at);
+    return ok;
+}
