@@ -192,37 +192,6 @@ WFI_INLINE void tile_run(const wfi_gemm *g, wfi_tile *t, wfi_tile_fn *fn, int64_
         put(g, spare, NR, rows, cols, c);
 }
 
-/* The next block of an operand, as it lies: a few lines of it are read ahead with each tile, so that packing need not
- * wait for memory. */
-typedef struct ahead {
-    const char *line;
-    int64_t stride, bytes, at, left, per;
-} ahead;
-
-/* `lines` lines of `length` elements; strides in elements. Neither contiguous: not read ahead. */
-static ahead ahead_of(const char *from, int64_t rows, int64_t step, int64_t length, int64_t inner, int64_t tiles)
-{
-    if (step != 1 && inner != 1)
-        return (ahead){ .left = 0 };
-    if (inner != 1) {
-        int64_t t = rows;
-        rows = length, length = t, step = inner;
-    }
-    ahead s = { .line = from, .stride = step * (int64_t)sizeof(E), .bytes = length * (int64_t)sizeof(E), .left = rows };
-    s.per = rows * (s.bytes / 64 + 1) / tiles + 1;
-    return s;
-}
-static inline void ahead_step(ahead *s, wfi_tile *t)
-{
-    t->npf2 = 0;
-    if (s->left <= 0)
-        return;
-    t->pf2 = s->line + s->at, t->npf2 = s->per;
-    s->at += 64 * s->per;
-    if (s->at >= s->bytes)
-        s->at = 0, s->line += s->stride, s->left--;
-}
-
 #if IN_PLACE
 /* Nothing packed. b_n == 1; b is small, or m so small that each row of b is read once or twice. */
 static void small(const wfi_gemm *g, const wfi_gemm_part *p)
@@ -348,13 +317,8 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                         pack_a(g, (const E *)(const void *)p->a + (ic + i) * g->a_m + pc * g->a_k, rows, m - ic - i, kc,
                                pa + i * kc);
                     }
-                    bool fresh = g->keep ? !ic : ic == is, more = ic + mb < m && ic + mb < is + sb;
-                    int64_t high = (mc + MR - 1) / MR, lines = kc / high + 1;
-                    int64_t in = more ? ic + mb : is, pn = more ? pc : pc + kb;
-                    ahead next = { .left = 0 };
-                    if (pn < k)
-                        next = ahead_of(p->a + (in * g->a_m + pn * g->a_k) * (int64_t)sizeof(E), least(m - in, mb),
-                                        g->a_m, least(k - pn, kb), g->a_k, high * ((nc + NR - 1) / NR));
+                    bool fresh = g->keep ? !ic : ic == is;
+                    int64_t lines = kc / ((mc + MR - 1) / MR) + 1;
                     T *bp = pb + (g->keep ? pc * (nb + NR) : 0), *column = cs + (ic - is) * NR;
                     for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, column += sb * NR) {
                         T *ct = column;
@@ -371,7 +335,6 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                             rows = tile_rows(mc, i);
                             t.a = pa + i * kc, t.ap = rows;
                             t.pf = pf + at * t.pfs, t.npf = read ? least(lines, kc - at) : 0;
-                            ahead_step(&next, &t);
                             t.next = pc ? (const char *)(ct + rows * NR) : NULL;
                             tile_run(g, &t, cols == NR ? TILE_TABLE.packed[rows - 1] : pick(rows, cols), rows, cols, ct,
                                      !pc, pc + kc >= k, p->c + ((ic + i) * g->c_m + (jc + j) * g->c_n) * out_bytes(g),

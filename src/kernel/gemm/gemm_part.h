@@ -22,27 +22,29 @@ typedef struct wfi_tile {
     int64_t next_bs;
     const char *pf; /* tier PACKED reads ahead: npf lines, pfs bytes apart, of the next panel of b (NULL: nothing), */
     int64_t pfs, npf;
-    const char *pf2; /* npf2 adjacent lines of the next block of a, as it lies, */
-    int64_t npf2;
     const char *next; /* and the next waiting chains (NULL: none) */
 } wfi_tile;
 typedef void wfi_tile_fn(const wfi_tile *t);
 
 /* Rows and vectors of the register tile: rows * vectors accumulators, the vectors of b and a broadcast must fit in the
  * registers. With 3 vectors a step of k has 11 loads for 24 fmas (14 rows of 2 vectors: 16 for 28); that and fewer
- * steps of the loop pay where two hardware threads share a core. */
+ * steps of the loop pay where two hardware threads share a core: of the six instructions a cycle that Zen 3 starts each
+ * thread gets three, and a step of 12 fmas in 6 cycles is 23 instructions rolled, 20.75 unrolled. */
 #if defined __AVX512F__
 #define WFI_GEMM_MR    8
 #define WFI_GEMM_NV    3
 #define WFI_GEMM_STEPS 4 /* of k, unrolled */
+#define WFI_GEMM_EARLY 1 /* registers for two rows of b: each is loaded a step before its use */
 #elif defined __AVX2__
 #define WFI_GEMM_MR    6
 #define WFI_GEMM_NV    2
-#define WFI_GEMM_STEPS 1
+#define WFI_GEMM_STEPS 4
+#define WFI_GEMM_EARLY 0
 #else
 #define WFI_GEMM_MR    4
 #define WFI_GEMM_NV    2
 #define WFI_GEMM_STEPS 1
+#define WFI_GEMM_EARLY 0
 #endif
 typedef struct wfi_gemm_tiles {
     wfi_tile_fn *packed[WFI_GEMM_MR];              /* [rows - 1]: full width; both operands packed */
@@ -71,17 +73,17 @@ extern const wfi_gemm_type WFI_K(wfi_gemm_f32), WFI_K(wfi_gemm_f64), WFI_K(wfi_g
     WFI_K(wfi_gemm_bf16), WFI_K(wfi_gemm_f16);
 
 /* Blocks, in elements of k, m and n (and bytes where it says so). A panel of b (kc x nr) is to fill half of L1, a block
- * of a (mc x kc) a good third of L2; sb rows of chains and nc columns of b live in L3. */
+ * of a (mc x kc) half of L2; sb rows of chains and nc columns of b live in L3. */
 #if defined __AVX512F__ /* L1 48 KiB (or 32), L2 1 MiB or more */
 #define WFI_GEMM_KC       256
 #define WFI_GEMM_MC_BYTES (448 * 1024)
 #define WFI_GEMM_NC_BYTES (4096)
 #define WFI_GEMM_SB       1024
-#elif defined __AVX2__ /* L1 32 KiB, L2 256 or 512 KiB */
+#elif defined __AVX2__ /* L1 32 KiB, L2 512 KiB or more */
 #define WFI_GEMM_KC       256
-#define WFI_GEMM_MC_BYTES (192 * 1024)
+#define WFI_GEMM_MC_BYTES (256 * 1024)
 #define WFI_GEMM_NC_BYTES (4096)
-#define WFI_GEMM_SB       576
+#define WFI_GEMM_SB       512
 #else
 #define WFI_GEMM_KC       256
 #define WFI_GEMM_MC_BYTES (128 * 1024)

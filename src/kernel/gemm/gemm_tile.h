@@ -12,12 +12,10 @@
 
 WFI_INLINE void read_ahead(const wfi_tile *t, int mr, int nv)
 {
-    const char *p = t->pf, *q = t->pf2;
+    const char *p = t->pf;
     for (int64_t i = 0; i < t->npf; i++, p += t->pfs) {
         WFI_UNROLL for (int j = 0; j < NR * LANE; j += 64) __builtin_prefetch(p + j, 0, 2);
     }
-    for (int64_t i = 0; i < t->npf2; i++)
-        __builtin_prefetch(q + 64 * i, 0, 2);
     if (t->next) {
         WFI_UNROLL for (int i = 0; i < mr * nv * WFI_VB / 64; i++)
             __builtin_prefetch((const char *)t->next + 64 * i, 1);
@@ -83,10 +81,10 @@ WFI_SPECIAL void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
     WFI_UNROLL for (int g = 0; g < groups; g++) row[g] = (const char *)t->a + 3 * g * ai;
     V x[2][NV];
     int64_t p = t->k;
-#if WFI_GEMM_STEPS > 1
+#if WFI_GEMM_EARLY
+    /* Rows of b are loaded a step before their use: with two hardware threads a core the scheduler sees little more. */
     const char *pf = t->next_b;
     const int64_t pfs = t->next_bs;
-    /* Rows of b are loaded a step before their use: with two hardware threads a core the scheduler sees little more. */
     if (mode != ANY && p > WFI_GEMM_STEPS) {
         row_of_b(x[0], b, nv, masked, m);
         WFI_KLOOP for (; p > WFI_GEMM_STEPS; p -= WFI_GEMM_STEPS)
@@ -101,6 +99,19 @@ WFI_SPECIAL void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
                 b += bs;
                 row_of_b(x[(u + 1) & 1], b, nv, masked, m);
                 step(r, x[u & 1], row, u, ai, mr, nv, mode);
+            }
+            WFI_UNROLL for (int g = 0; g < groups; g++) row[g] += ap * WFI_GEMM_STEPS;
+        }
+    }
+#elif WFI_GEMM_STEPS > 1
+    if (mode != ANY && (T)0.5 != 0) { /* integers: compilers add several steps up first, and spill */
+        WFI_KLOOP for (; p >= WFI_GEMM_STEPS; p -= WFI_GEMM_STEPS)
+        {
+            WFI_UNROLL for (int u = 0; u < WFI_GEMM_STEPS; u++)
+            {
+                row_of_b(x[0], b, nv, masked, m);
+                step(r, x[0], row, u, ai, mr, nv, mode);
+                b += bs;
             }
             WFI_UNROLL for (int g = 0; g < groups; g++) row[g] += ap * WFI_GEMM_STEPS;
         }
