@@ -97,21 +97,13 @@ static wfi_buf *buffer_of(wf_ctx *c, wfi_plan *p, uint32_t storage, uint32_t ext
     return b;
 }
 
-static uint32_t ext_of(const wfi_plan *p, uint32_t storage)
-{
-    for (uint32_t i = 0; i < p->next; i++)
-        if (p->ext[i] == storage)
-            return i;
-    return 0;
-}
-
 /* A variable that becomes another one's value is held, so that the order of the assignments does not matter: two may
  * change places. */
 static void hold_old(wf_ctx *c, wfi_plan *p)
 {
     for (uint32_t i = 0; i < p->nout; i++) {
         const wfi_storage *s = &p->storage[p->out[i].storage];
-        uint32_t ext = ext_of(p, p->out[i].storage);
+        uint32_t ext = p->out[i].ext;
         if (!p->out[i].assign || s->place != WFI_PLACE_VAR || s->id == p->out[i].id || p->fresh[ext])
             continue;
         p->fresh[ext] = c->var[s->id]->buf;
@@ -119,29 +111,21 @@ static void hold_old(wf_ctx *c, wfi_plan *p)
     }
 }
 
-/* The variable holds its new value already; a view of its old one (flipped, say) is to be copied. */
-static bool in_place(const wf_ctx *c, const wfi_plan *p, const wfi_plan_out *o)
-{
-    const wfi_storage *s = &p->storage[o->storage];
-    const wfi_layout *l = wfi_layout_at(&c->ids, o->layout);
-    return s->place == WFI_PLACE_VAR && s->id == o->id && (s->written || (l->contiguous && l->offset == 0));
-}
-
 /* Results first, with the variables' old buffers; then the assignments, all of them. */
 static wf_status hand_out(wf_ctx *c, wfi_plan *p)
 {
+    if (p->settled)
+        return WF_OK;
     hold_old(c, p);
     for (int assign = 0; assign < 2; assign++)
         for (uint32_t i = 0; i < p->nout; i++) {
             const wfi_plan_out *o = &p->out[i];
-            if (o->assign != assign)
-                continue;
-            if (assign && in_place(c, p, o))
+            if (o->assign != assign || o->settled)
                 continue;
             wf_tensor view = { .ctx = c,
                                .layout = o->layout,
                                .type = wfi_layout_at(&c->ids, o->layout)->type,
-                               .buf = buffer_of(c, p, o->storage, ext_of(p, o->storage)) };
+                               .buf = buffer_of(c, p, o->storage, o->ext) };
             if (!view.buf)
                 return c->status;
             if (assign) {

@@ -39,16 +39,20 @@ static bool options(wf_model *m, const void *unnamed, const char *call, const ch
     return m && m->root->ctx->status == WF_OK;
 }
 
-/* x[..., in] -> [..., out], with w[out, in] and b[out] or NULL: one product over all rows. */
+/* x[m, in] -> [m, out], with w[out, in] and b[out] or NULL */
+static wf_tensor *affine_rows(wf_tensor *x, wf_tensor *w, wf_tensor *b, const char *site)
+{
+    wf_tensor *y = wf_matmul_(x, wf_transpose_(w, site), site);
+    return b ? wf_add_(y, b, site) : y;
+}
+
+/* x[..., in] -> [..., out]: one product over all rows. */
 static wf_tensor *affine(wf_tensor *x, wf_tensor *w, wf_tensor *b, const char *site)
 {
     wf_dims d = wfi_shape(x), rows = { 2, { 1, d.d[d.n - 1] } };
     for (int32_t i = 0; i + 1 < d.n; i++)
         rows.d[0] *= d.d[i];
-    wf_tensor *y = d.n == 2 ? x : wf_reshape_(x, rows, site);
-    y = wf_matmul_(y, wf_transpose_(w, site), site);
-    if (b)
-        y = wf_add_(y, b, site);
+    wf_tensor *y = affine_rows(d.n == 2 ? x : wf_reshape_(x, rows, site), w, b, site);
     if (d.n == 2 || !y)
         return y;
     d.d[d.n - 1] = wfi_shape(w).d[0];
@@ -84,13 +88,21 @@ wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
     if (!options(m, o->unnamed, "wf_nn_linear", site) || !ready(m, x, "wf_nn_linear", 1, WF_RANK_MAX, site) ||
         !positive(m, out, "the number of outputs", "wf_nn_linear", site))
         return NULL;
-    wf_dims d = wfi_shape(x);
-    int64_t in = d.d[d.n - 1];
-    wf_dtype dtype = wfi_dtype(x);
-    wf_param_opts wo = weight_opts(o->init, o->init_scale, dtype), bo = bias_opts(o->init, in, dtype);
-    wf_tensor *w = wfi_param_value(m, name, "weight", "linear weight", WF_DIMS(out, in), &wo, site);
-    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "linear bias", WF_DIMS(out), &bo, site);
-    return w && (b || o->no_bias) ? affine(x, w, b, site) : NULL;
+    const wfi_type *t = wfi_type_at(&m->root->ctx->ids, wfi_tensor_type(x));
+    int64_t in = t->dim[t->ndim - 1];
+    static const char weight[] = "linear weight", bias[] = "linear bias";
+    wf_tensor *w = wfi_param_known(m, name, "weight", weight, t->dtype, out, in, site), *b = NULL;
+    if (!w) {
+        wf_param_opts wo = weight_opts(o->init, o->init_scale, t->dtype);
+        w = wfi_param_value(m, name, "weight", weight, &WF_DIMS(out, in), &wo, site);
+    }
+    if (w && !o->no_bias && !(b = wfi_param_known(m, name, "bias", bias, t->dtype, out, -1, site))) {
+        wf_param_opts bo = bias_opts(o->init, in, t->dtype);
+        b = wfi_param_value(m, name, "bias", bias, &WF_DIMS(out), &bo, site);
+    }
+    if (!w || (!b && !o->no_bias))
+        return NULL;
+    return t->ndim == 2 ? affine_rows(x, w, b, site) : affine(x, w, b, site);
 }
 
 static int32_t either(int32_t own, int32_t both)
@@ -121,8 +133,8 @@ wf_tensor *wf_nn_conv2d_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
     wf_dtype dtype = wfi_dtype(x);
     int64_t in = channels / groups;
     wf_param_opts wo = weight_opts(WF_INIT_UNIFORM_FAN_IN, 0, dtype), bo = bias_opts(wo.init, in * kh * kw, dtype);
-    wf_tensor *w = wfi_param_value(m, name, "weight", "conv2d weight", WF_DIMS(out, in, kh, kw), &wo, site);
-    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "conv2d bias", WF_DIMS(out), &bo, site);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "conv2d weight", &WF_DIMS(out, in, kh, kw), &wo, site);
+    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "conv2d bias", &WF_DIMS(out), &bo, site);
     if (!w || (!b && !o->no_bias))
         return NULL;
     wf_tensor *y = wf_conv2d_(x, w,
@@ -143,8 +155,8 @@ wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const 
     wf_dims d = wfi_shape(x), n = WF_DIMS(d.d[d.n - 1]);
     wf_dtype dtype = wfi_dtype(x);
     wf_param_opts wo = weight_opts(WF_INIT_ONES, 0, dtype), bo = weight_opts(WF_INIT_ZEROS, 0, dtype);
-    wf_tensor *w = wfi_param_value(m, name, "weight", "layer_norm weight", n, &wo, site);
-    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "layer_norm bias", n, &bo, site);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "layer_norm weight", &n, &wo, site);
+    wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "layer_norm bias", &n, &bo, site);
     if (!w || (!b && !o->no_bias))
         return NULL;
     return wf_layer_norm_(x, WF_OPTS(wf_layer_norm_opts, .weight = w, .bias = b, .eps = o->eps), site);
@@ -167,7 +179,7 @@ wf_tensor *wf_nn_embedding_(wf_model *m, const char *name, wf_tensor *ids, wf_di
         !positive(m, count_width.d[1], "the width", call, site))
         return NULL;
     wf_param_opts wo = weight_opts(WF_INIT_NORMAL, o->scale, WF_F32);
-    wf_tensor *w = wfi_param_value(m, name, "weight", "embedding weight", count_width, &wo, site);
+    wf_tensor *w = wfi_param_value(m, name, "weight", "embedding weight", &count_width, &wo, site);
     return w ? wf_gather_(w, ids, site) : NULL;
 }
 
@@ -205,9 +217,9 @@ wf_tensor *wf_nn_attention_(wf_model *m, const char *name, wf_tensor *x, const w
     wf_model *sub = wf_model_sub(m, name);
     wf_dtype dtype = wfi_dtype(x);
     wf_param_opts wo = weight_opts(WF_INIT_UNIFORM_FAN_IN, 0, dtype), bo = bias_opts(wo.init, e, dtype);
-    wf_tensor *w = wfi_param_value(sub, "qkv", "weight", "linear weight", WF_DIMS(3 * e, e), &wo, site);
+    wf_tensor *w = wfi_param_value(sub, "qkv", "weight", "linear weight", &WF_DIMS(3 * e, e), &wo, site);
     wf_tensor *b =
-        o->no_bias || !w ? NULL : wfi_param_value(sub, "qkv", "bias", "linear bias", WF_DIMS(3 * e), &bo, site);
+        o->no_bias || !w ? NULL : wfi_param_value(sub, "qkv", "bias", "linear bias", &WF_DIMS(3 * e), &bo, site);
     if (!w || (!b && !o->no_bias))
         return NULL;
     wf_tensor *q = head_input(x, w, b, 0, heads, site), *k = head_input(x, w, b, 1, heads, site);

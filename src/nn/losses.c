@@ -18,11 +18,16 @@ static bool given(wf_ctx *c, wf_tensor *t, const char *call, const char *name, c
 
 static double elements(wf_tensor *t)
 {
-    wf_dims d = wfi_shape(t);
-    double n = 1;
-    for (int32_t i = 0; i < d.n; i++)
-        n *= (double)d.d[i];
-    return n;
+    uint32_t type = t ? wfi_tensor_type(t) : 0;
+    return type ? (double)wfi_type_at(&t->ctx->ids, type)->elements : 1;
+}
+
+static bool same_shape(wf_tensor *a, wf_tensor *b)
+{
+    if (wfi_tensor_type(a) && wfi_tensor_type(a) == wfi_tensor_type(b))
+        return true;
+    wf_dims p = wfi_shape(a), q = wfi_shape(b);
+    return p.n == q.n && !memcmp(p.d, q.d, (size_t)p.n * sizeof *p.d);
 }
 
 /* 16-bit numbers are summed in f32. */
@@ -70,8 +75,7 @@ wf_loss wf_mse_(wf_tensor *a, wf_tensor *b, const char *site)
     wf_ctx *c = ctx_of(a, b);
     if (!c || !given(c, a, "wf_mse", "a", site) || !given(c, b, "wf_mse", "b", site))
         return none;
-    wf_dims p = wfi_shape(a), q = wfi_shape(b);
-    if (p.n != q.n || memcmp(p.d, q.d, (size_t)p.n * sizeof *p.d)) {
+    if (!same_shape(a, b)) {
         char x[96] = "?", y[96] = "?";
         if (wfi_tensor_type(a) && wfi_tensor_type(b)) {
             wfi_type_text(&c->ids, wfi_tensor_type(a), x, sizeof x);

@@ -24,6 +24,14 @@ static uint32_t place(uint64_t h)
     return (uint32_t)(h ^ h >> 29);
 }
 
+/* What follows `word` in s, or NULL if s does not begin so. Words are short: a loop is quicker than two calls. */
+static const char *behind(const char *s, const char *word)
+{
+    while (*word && *s == *word)
+        s++, word++;
+    return *word ? NULL : s;
+}
+
 /* Is it PREFIX.name or PREFIX.name.part? */
 static bool reads(const wfi_path *p, const wf_model *m, const char *name, const char *part)
 {
@@ -33,13 +41,10 @@ static bool reads(const wfi_path *p, const wf_model *m, const char *name, const 
             return false;
         s += m->path.n + 1;
     }
-    size_t n = strlen(name);
-    if (strncmp(s, name, n))
-        return false;
-    s += n;
-    if (!part)
-        return !*s;
-    return *s == '.' && !strcmp(s + 1, part);
+    s = behind(s, name);
+    if (s && part)
+        s = *s == '.' ? behind(s + 1, part) : NULL;
+    return s && !*s;
 }
 
 static uint64_t hash_of(const wf_model *m, const char *name, const char *part)
@@ -56,6 +61,20 @@ static wfi_path *find(const wfi_paths *t, const wf_model *m, uint64_t h, const c
             return p;
     }
     return NULL;
+}
+
+/* As find, but looks first at what these names gave the last time. The text decides: the same address may hold another
+ * name by now. */
+static wfi_path *find_again(wfi_root *r, const wf_model *m, const char *name, const char *part)
+{
+    uint64_t h = ((uint64_t)(uintptr_t)name ^ (uint64_t)(uintptr_t)part << 7 ^ (uint64_t)(uintptr_t)m) * HASH_START;
+    wfi_param **near = &r->near[h >> 58];
+    if (*near && reads(&(*near)->path, m, name, part))
+        return &(*near)->path;
+    wfi_path *p = find(&r->params, m, hash_of(m, name, part), name, part);
+    if (p)
+        *near = (wfi_param *)p;
+    return p;
 }
 
 static void put(wfi_paths *t, wfi_path *p)
@@ -363,7 +382,7 @@ wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const 
         return NULL;
     o = o ? o : &plain;
     wfi_root *r = m->root;
-    wfi_path *at = name ? find(&r->params, m, hash_of(m, name, part), name, part) : NULL;
+    wfi_path *at = name ? find_again(r, m, name, part) : NULL;
     if (WFI_UNLIKELY(!at))
         return r->ctx->status == WF_OK ? make(m, name, part, kind, dims, o, site) : NULL;
     wfi_param *p = (wfi_param *)at;
@@ -378,10 +397,21 @@ wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const 
     return p;
 }
 
-wf_tensor *wfi_param_value(wf_model *m, const char *name, const char *part, const char *kind, wf_dims dims,
+wf_tensor *wfi_param_known(wf_model *m, const char *name, const char *part, const char *kind, wf_dtype dtype,
+                           int64_t d0, int64_t d1, const char *site)
+{
+    wfi_param *p = name ? (wfi_param *)find_again(m->root, m, name, part) : NULL;
+    if (!p || p->kind != kind)
+        return NULL;
+    const wfi_type *t = wfi_type_at(&m->root->ctx->ids, p->var->type);
+    bool same = t->dtype == dtype && t->ndim == (d1 < 0 ? 1 : 2) && t->dim[0] == d0 && (d1 < 0 || t->dim[1] == d1);
+    return same ? wf_value_(p->var, site) : NULL;
+}
+
+wf_tensor *wfi_param_value(wf_model *m, const char *name, const char *part, const char *kind, const wf_dims *dims,
                            const wf_param_opts *o, const char *site)
 {
-    wfi_param *p = wfi_param_get(m, name, part, kind, &dims, o, site);
+    wfi_param *p = wfi_param_get(m, name, part, kind, dims, o, site);
     return p ? wf_value_(p->var, site) : NULL;
 }
 
@@ -389,7 +419,7 @@ wf_tensor *wf_nn_param_(wf_model *m, const char *name, wf_dims dims, const wf_pa
 {
     if (m && o && o->unnamed)
         wfi_error_set(m->root->ctx, WF_ERR_ARG, "wf_nn_param", site, "options need names: .init = WF_INIT_ZEROS");
-    return wfi_param_value(m, name, NULL, NULL, dims, o, site);
+    return wfi_param_value(m, name, NULL, NULL, &dims, o, site);
 }
 
 /* ---- listing ---- */

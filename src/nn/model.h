@@ -27,13 +27,16 @@ typedef struct wfi_param {
     bool frozen;
 } wfi_param;
 
+enum { WFI_NEAR = 64 };
+
 typedef struct wfi_root {
     wfi_owned owned;
     wf_ctx *ctx;
     wfi_paths params, views;
     wfi_param **sorted; /* by path */
     size_t cap_sorted;
-    bool thawed; /* of frozen weights: no optimiser takes it */
+    wfi_param *near[WFI_NEAR]; /* found last under such addresses of names: most programs use the same literals */
+    bool thawed;               /* of frozen weights: no optimiser takes it */
 } wfi_root;
 
 struct wf_model {
@@ -58,8 +61,12 @@ wfi_root *wfi_root_new(wf_ctx *c, wf_model **m);
 /* The parameter m.NAME.part (part NULL: m.NAME): found and checked, or made; NULL and a pending error. */
 wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const char *kind, const wf_dims *dims,
                          const wf_param_opts *o, const char *site);
+/* The value of m.NAME.part, if it is there already, was asked for as this kind, and is dtype[d0, d1] (one axis: d1 <
+ * 0); else NULL, without an error. What a layer does on every step but its first. */
+wf_tensor *wfi_param_known(wf_model *m, const char *name, const char *part, const char *kind, wf_dtype dtype,
+                           int64_t d0, int64_t d1, const char *site);
 /* Its value. */
-wf_tensor *wfi_param_value(wf_model *m, const char *name, const char *part, const char *kind, wf_dims dims,
+wf_tensor *wfi_param_value(wf_model *m, const char *name, const char *part, const char *kind, const wf_dims *dims,
                            const wf_param_opts *o, const char *site);
 /* A parameter that is not in the table yet, without contents; wfi_param_add cannot fail after wfi_params_reserve. */
 wfi_param *wfi_param_new(wfi_root *r, const wf_model *m, const char *name, uint32_t type, const char *site);

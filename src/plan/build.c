@@ -118,7 +118,10 @@ static bool effects(builder *b)
         if (b->p->storage[s].place == WFI_PLACE_ARENA)
             b->p->storage[s].place = WFI_PLACE_FRESH;
         b->p->storage[s].last = b->p->ncmd;
-        if (!add_out(b, (wfi_plan_out){ s, b->p->value_layout[v], n->payload, n->op == WFI_NODE_ASSIGN }))
+        if (!add_out(b, (wfi_plan_out){ .storage = s,
+                                        .layout = b->p->value_layout[v],
+                                        .id = n->payload,
+                                        .assign = n->op == WFI_NODE_ASSIGN }))
             return false;
     }
     return true;
@@ -344,6 +347,25 @@ static bool externals(builder *b)
     return ok;
 }
 
+/* What a run has to hand out, and what is in its place already: a variable that was written in its own buffer. A view
+ * of its old value (flipped, say) is to be copied. */
+static void settle(builder *b)
+{
+    wfi_plan *p = b->p;
+    p->settled = true;
+    for (uint32_t i = 0; i < p->nout; i++) {
+        wfi_plan_out *o = &p->out[i];
+        const wfi_storage *s = &p->storage[o->storage];
+        const wfi_layout *l = wfi_layout_at(b->g->ids, o->layout);
+        for (uint32_t k = 0; k < p->next; k++)
+            if (p->ext[k] == o->storage)
+                o->ext = k;
+        o->settled = o->assign && s->place == WFI_PLACE_VAR && s->id == o->id &&
+                     (s->written || (l->contiguous && l->offset == 0));
+        p->settled = p->settled && o->settled;
+    }
+}
+
 /* Debug builds, and WEFT_CHECK=1, have every graph verified and every plan checked. */
 static bool proven(builder *b)
 {
@@ -374,7 +396,10 @@ static bool build(builder *b)
         inplace_vars(b);
         donate(b);
     }
-    return offsets(b) && flatten(b) && externals(b) && proven(b);
+    if (!offsets(b) || !flatten(b) || !externals(b))
+        return false;
+    settle(b);
+    return proven(b);
 }
 
 /* The trace's graph behind all passes. */

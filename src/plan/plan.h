@@ -37,8 +37,10 @@ typedef struct wfi_plan_arg {
 
 typedef struct wfi_plan_out { /* what leaves the step: a result, or a variable's new value */
     uint32_t storage, layout;
-    uint32_t id; /* record, or variable */
+    uint32_t id;  /* record, or variable */
+    uint32_t ext; /* index of the storage among ext; 0 if it is none of them */
     bool assign;
+    bool settled; /* a variable that holds its new value already */
 } wfi_plan_out;
 
 struct wfi_plan {
@@ -57,6 +59,7 @@ struct wfi_plan {
     struct wfi_buf **fresh; /* of ext that are FRESH, during a run */
     wfi_plan_out *out;
     uint32_t nout;
+    bool settled; /* all of out are */
     uint64_t *konst;
     uint32_t nkonst;
     void *base;                             /* the arena that addresses were patched for */

@@ -235,6 +235,17 @@ static bool alive(wf_ctx *c, const wf_tensor *t, const char *site)
     return false;
 }
 
+/* The record's handle stands for t in this step. */
+static inline void take_leaf(wf_ctx *c, wf_tensor *record, wf_tensor *t)
+{
+    t->buf->refs++;
+    wfi_buf_unref(c, record->buf);
+    record->buf = t->buf;
+    record->type = t->type;
+    record->layout = t->layout;
+    t->tag = record->tag;
+}
+
 uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
 {
     if (t->flags & WFI_H_WEAK && !(t->flags & WFI_H_DEAD) && t->ctx == c) {
@@ -249,16 +260,11 @@ uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
         wfi_emit_record(c, WFI_KEY(WFI_EV_INPUT, t->layout, 0), WFI_NONE, WFI_NONE, WFI_NONE, t->type, t->site);
     if (!i)
         return WFI_NONE;
-    t->buf->refs++;
-    wfi_buf_unref(c, i->buf);
-    i->buf = t->buf;
-    i->type = t->type;
-    i->layout = t->layout;
+    take_leaf(c, i, t);
     if (c->r.recording_only) { /* the end of the capture gives t its place in the step that waits back */
         i->u.next = t;
         i->flags |= WFI_H_HELD;
     }
-    t->tag = i->tag;
     return (uint32_t)i->tag & WFI_NONE;
 }
 
@@ -440,6 +446,32 @@ wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site)
                    c->status == WF_OK))
         return eager_small(c, e->key, e, &a, 1, site);
     return wfi_emit(c, op, NULL, 0, 1, &a, site);
+}
+
+/* ---- a leaf that enters a known trace ---- */
+
+/* Is t in this step, or does the trace say that it comes in now? */
+static inline bool enters(wf_ctx *c, wf_tensor *t)
+{
+    if (wfi_in_step(c, t))
+        return true;
+    const wfi_rec *r = c->r.cursor;
+    if (r->key != WFI_KEY(WFI_EV_INPUT, t->layout, 0) || t->ctx != c || !t->buf || !c->r.tr ||
+        t->flags & (WFI_H_WEAK | WFI_H_DEAD))
+        return false;
+    take_leaf(c, wfi_hit(c, r, t->site), t);
+    return true;
+}
+
+wf_tensor *wfi_lazy2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site)
+{
+    if (enters(c, a) && enters(c, b)) {
+        const wfi_rec *r = c->r.cursor;
+        if (r->key == WFI_KEY(op, 0, 2) && a->tag == (c->r.stag | r->in[0]) && b->tag == (c->r.stag | r->in[1]))
+            return wfi_hit(c, r, site);
+    }
+    wf_tensor *in[2] = { a, b };
+    return wfi_emit(c, op, NULL, 0, 2, in, site);
 }
 
 /* ---- constants and leaves ---- */

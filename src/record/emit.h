@@ -13,9 +13,10 @@ static inline wf_tensor *wfi_hit(wf_ctx *c, const wfi_rec *r, const char *site)
     return h;
 }
 
-/* In emit.c: the eager forms of the two below. */
+/* In emit.c: the eager forms of the two below, and the lazy one where an operand enters the step here. */
 wf_tensor *wfi_eager2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site);
 wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site);
+wf_tensor *wfi_lazy2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site);
 
 /* An operator of two operands without attributes. */
 static inline wf_tensor *wfi_emit2(wfi_op op, wf_tensor *a, wf_tensor *b, const char *site)
@@ -28,6 +29,7 @@ static inline wf_tensor *wfi_emit2(wfi_op op, wf_tensor *a, wf_tensor *b, const 
             return wfi_hit(c, r, site);
         if (c->run_now)
             return wfi_eager2(c, op, a, b, site);
+        return wfi_lazy2(c, op, a, b, site);
     }
     wf_tensor *in[2] = { a, b };
     return wfi_emit(NULL, op, NULL, 0, 2, in, site);

@@ -10,6 +10,7 @@ extern wfi_ew_fn *const WFI_K(wfi_ew_fns)[WFI_ROWOF_COUNT][WF_DTYPE_COUNT];
 enum {
     TILE = 256,        /* elements that are gathered at a time */
     SHORT_ROW = 32,    /* rows shorter than this are gathered into tiles */
+    SMALL = 4096,      /* elements of one row that are done at once */
     SERIAL = 32768,    /* elements that one thread does alone */
     CHUNK = 16384,     /* elements that a worker claims, at least */
     STREAM_TILE = 4096 /* bytes between a function and streaming stores */
@@ -69,7 +70,7 @@ static void classify(wfi_ew *p)
     }
     if (w->ndim > 1 && w->dim[in] < SHORT_ROW)
         p->rows = false;
-    p->small = p->rows && w->ndim == 1 && w->n <= 64;
+    p->small = p->rows && w->ndim == 1 && w->n <= SMALL;
 }
 
 /* Rows that compute for longer than their stores take: those overlap by themselves. */

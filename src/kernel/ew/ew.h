@@ -32,7 +32,7 @@ typedef struct wfi_ew {
     unsigned splat; /* bit k: input k is one element for all of the innermost dimension */
     unsigned flat;  /* bit k: operand k is contiguous in the order of the walk, or one element for all */
     bool rows;      /* every operand's innermost stride is 1 or 0: fn runs on whole rows */
-    bool small;     /* a single run of at most 64 elements */
+    bool small;     /* a single short run */
     bool streams;   /* y is too large for the caches */
     wfi_walk walk;
     wfi_lane lane[4]; /* the result, then the operands */

@@ -24,7 +24,7 @@ typedef struct params {
     int32_t nin, nout, nop, ntemp, threads;
     int64_t tile, each, serial; /* elements of a tile; bytes of scratch a worker; elements that one thread does alone */
     bool rows;                  /* every lane moves by one element, or stands still, along a row */
-    bool small;                 /* one tile, and nothing to bring */
+    bool small;                 /* all is one tile */
     bool streams;               /* the results are too large for the caches */
     uint64_t repeats;           /* bit k: lane k is one row again and again: tiles, whole rows long, find it the same */
     uint64_t flat, still; /* bit k: lane k is contiguous in the order of the walk; is one element for all (of a row) */
@@ -172,7 +172,7 @@ static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
         p.repeats = 0;
     p.each = p.ntemp * p.tile * widest;
     p.serial = SERIAL_COST / s->nop;
-    p.small = p.rows && p.walk.ndim == 1 && p.walk.n <= p.tile && !p.streams;
+    p.small = p.walk.n <= p.tile && (!p.rows || p.walk.ndim == 1);
     memcpy(out, &p, sizeof p);
     *scratch = (size_t)p.each * (size_t)p.threads;
     return NULL;
@@ -218,12 +218,16 @@ static void put_results(const job *j, char *const *at, const int64_t *index, int
     }
 }
 
-/* A row of `row` bytes again and again. */
+/* A row of `row` bytes again and again. Rows are short, so the copies are loops and not calls. */
 static void repeat(char *to, const char *from, int64_t row, int64_t bytes)
 {
-    memcpy(to, from, (size_t)(row < bytes ? row : bytes));
-    for (int64_t done = row; done < bytes; done *= 2)
-        memcpy(to + done, to, (size_t)(done < bytes - done ? done : bytes - done));
+    int64_t i = 0;
+    if (row % 16 == 0)
+        for (; i + row <= bytes; i += row)
+            for (int64_t k = 0; k < row; k += 16)
+                memcpy(to + i + k, from + k, 16);
+    for (; i < bytes; i += row)
+        memcpy(to + i, from, (size_t)(row < bytes - i ? row : bytes - i));
 }
 
 /* Elements of an input that are not together where they lie. */
@@ -258,6 +262,23 @@ static void tile(const job *j, char **at, int64_t lo, const int64_t *index, int6
     put_results(j, at, index, m);
 }
 
+/* The whole is one tile: what a small step costs is the way here. */
+static void only_tile(const job *j)
+{
+    static const int64_t first[WF_RANK_MAX];
+    const params *p = j->p;
+    char *at[SLOTS];
+    temporaries(p, j->scratch, at);
+    for (int k = 0; k < p->walk.lanes; k++) {
+        bool direct = p->temp[k] == NOWHERE;
+        at[k] = direct ? j->base[k] : NULL;
+        if (!direct && k >= p->nout)
+            bring(j, k, at[LANES_MAX + p->temp[k]], first, p->walk.n, true);
+    }
+    run_ops(p, at, p->walk.n);
+    put_results(j, at, first, p->walk.n);
+}
+
 static void chunk(void *arg, int64_t number, int worker)
 {
     const job *j = arg;
@@ -284,17 +305,14 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
     const wfi_walk *w = &p->walk;
     if (w->n == 0)
         return;
-    if (p->small) {
-        char *at[SLOTS];
-        for (int k = 0; k < w->lanes; k++)
-            at[k] = (char *)args[k] + p->lane[k].start;
-        temporaries(p, r->scratch, at);
-        run_ops(p, at, w->n);
-        return;
-    }
-    job j = { .p = p, .scratch = r->scratch, .share = w->n, .streams = p->streams };
+    job j;
+    j.p = p, j.scratch = r->scratch, j.share = w->n, j.streams = p->streams;
     for (int k = 0; k < w->lanes; k++)
         j.base[k] = (char *)args[k] + p->lane[k].start;
+    if (p->small) {
+        only_tile(&j);
+        return;
+    }
     for (int k = 0; k < p->nout; k++) /* in place there is nothing to gain: the line of the result has been read */
         for (int i = p->nout; i < w->lanes; i++)
             j.streams = j.streams && j.base[k] != j.base[i];
