@@ -38,7 +38,7 @@ enum {
     WFI_EV_ARG,            /* three more operands of the operator record that follows */
     WFI_EV_PART,           /* result number `payload` of record in[0] */
     WFI_EV_ASSIGN,         /* payload: variable; in[0] */
-    WFI_EV_RETURN,         /* in[0] outlives the step */
+    WFI_EV_RETURN,         /* in[0] outlives the step; payload: and so many scopes around it */
     WFI_EV_RETAIN,
     WFI_EV_READ, /* what in[0] needs was computed here */
     WFI_EV_BEGIN,

@@ -45,6 +45,10 @@ static void step_stop(wf_ctx *c)
     c->vserial++;
 }
 
+/* While a step ends, the upper half of a result's flags holds how many scopes around the step it outlives. */
+enum { UP_SHIFT = 8 };
+#define UP_OF(h) ((uint32_t)(h)->flags >> UP_SHIFT)
+
 static wf_tensor *kept_find(wf_ctx *c, uint32_t ord)
 {
     for (size_t i = 0; i < c->nkept; i++)
@@ -84,9 +88,11 @@ static void keep_results(wf_ctx *c, uint32_t n)
         }
         if (op == WFI_EV_RETAIN)
             h->refs++;
-        else if (!(h->flags & WFI_H_RETURNED)) {
-            h->flags |= WFI_H_RETURNED;
-            h->refs++;
+        else {
+            uint32_t up = WFI_KEY_PAYLOAD(c->r.base[i].key);
+            h->refs += !(h->flags & WFI_H_RETURNED);
+            if (up > UP_OF(h) || !(h->flags & WFI_H_RETURNED))
+                h->flags = (uint16_t)((h->flags & 0xff) | WFI_H_RETURNED | up << UP_SHIFT);
         }
     }
 }
@@ -126,10 +132,12 @@ static void settle_results(wf_ctx *c)
     for (size_t i = 0; i < c->nkept; i++) {
         wf_tensor *h = c->kept[i];
         bool returned = h->flags & WFI_H_RETURNED;
+        uint32_t up = UP_OF(h);
+        h->flags &= (1 << UP_SHIFT) - 1;
         h->tag = WFI_NONE;
         for (; h->spare && h->refs > (returned ? 1u : 0u); h->spare--) /* retained and released within the step */
             h->refs--;
-        h->spare = 0;
+        h->spare = up ? c->step_depth - up : 0; /* as a value that an eager step returns further out */
         if (returned && !wfi_handle_own(c, h))
             h->refs--;
         if (h->refs == 0)
@@ -321,10 +329,11 @@ wf_tensor *wf_scope_return(wf_ctx *c, wf_scope s, wf_tensor *t)
     if (!ours(c, t, "wf_scope_return"))
         return NULL;
     if (!c->run_now && (wfi_in_step(c, t) || (t->flags & WFI_H_WEAK))) {
-        if (s.depth != c->step_depth)
+        if (s.depth > c->step_depth || (c->r.recording_only && s.depth != c->step_depth))
             return t; /* what is recorded lives until the step ends */
+        uint64_t key = WFI_KEY(WFI_EV_RETURN, c->step_depth - s.depth, 1);
         uint32_t ord = wfi_emit_bind(c, t, WF_F32, t->site);
-        if (ord == WFI_NONE || !wfi_emit_record(c, WFI_KEY(WFI_EV_RETURN, 0, 1), ord, WFI_NONE, WFI_NONE, 0, t->site))
+        if (ord == WFI_NONE || !wfi_emit_record(c, key, ord, WFI_NONE, WFI_NONE, 0, t->site))
             return NULL;
         return c->r.H[ord];
     }

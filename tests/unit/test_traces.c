@@ -335,6 +335,26 @@ static void scopes(side *s, int step)
 }
 TWINS(scopes, 12)
 
+/* A value that outlives its step and the groups around it. */
+static void returned_far(side *s, int step)
+{
+    wf_ctx *c = s->c;
+    wf_scope home = wf_scope_begin(c, "home", .group = true), outer = wf_scope_begin(c, "outer", .group = true);
+    wf_scope middle = wf_scope_begin(c, "middle", .group = true), in = wf_scope_begin(c, "step");
+    wf_tensor *x = wf_add(wf_value(s->v[0]), wf_scalar(c, step % 3)), *y = wf_neg(x), *z = wf_square(x);
+    wf_tensor *far = wf_scope_return(c, outer, x), *near = wf_scope_return(c, in, y);
+    wf_tensor *both = wf_scope_return(c, middle, wf_scope_return(c, in, z));
+    ended(s, in);
+    note(s, near);
+    ended(s, middle);
+    note(s, both);
+    ended(s, outer);
+    note(s, far);
+    note(s, wf_mul(far, far));
+    wf_scope_end(c, home);
+}
+TWINS(returned_far, 12)
+
 static void too_deep(void **state)
 {
     (void)state;
@@ -698,6 +718,7 @@ int main(void)
                                         T(reads),
                                         T(steady_reads),
                                         T(scopes),
+                                        T(returned_far),
                                         cmocka_unit_test(too_deep),
                                         T(errors),
                                         T(composite_errors),
