@@ -74,6 +74,28 @@ uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin
     return nout ? n.out0 : (uint32_t)g->nnode - 1;
 }
 
+bool wfi_graph_copy(wfi_graph *g, const wfi_graph *from, uint32_t k, uint32_t *value)
+{
+    const wfi_node *n = &from->node[k];
+    uint32_t in[WFI_NODE_INS], type[WFI_NODE_OUTS];
+    for (uint32_t i = 0; i < n->nin; i++) {
+        uint32_t v = from->in[n->in0 + i];
+        in[i] = v == WFI_NO_VALUE ? v : value[v];
+    }
+    for (uint32_t i = 0; i < n->nout; i++)
+        type[i] = from->value[n->out0 + i].type;
+    uint32_t v = wfi_graph_add(g, n->op, n->payload, n->nin, in, n->nout, type, n->prov);
+    if (v == WFI_NO_VALUE)
+        return false;
+    g->node[g->nnode - 1].flags = n->flags;
+    for (uint32_t i = 0; i < n->nmember; i++)
+        if (!wfi_graph_member(g, from->member[n->member0 + i]))
+            return false;
+    for (uint32_t i = 0; i < n->nout; i++)
+        value[n->out0 + i] = v + i;
+    return true;
+}
+
 bool wfi_graph_member(wfi_graph *g, uint32_t prov)
 {
     wfi_node *n = &g->node[g->nnode - 1];

@@ -60,6 +60,10 @@ void wfi_graph_free(wfi_graph *g);
 uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin, const uint32_t *in, uint32_t nout,
                        const uint32_t *out_type, uint32_t prov);
 
+/* Copies node k of another graph over the same ids. value[]: of each value of `from`, the same in g; the results are
+ * set. False: out of memory. */
+bool wfi_graph_copy(wfi_graph *g, const wfi_graph *from, uint32_t k, uint32_t *value);
+
 /* Adds a record to those of the last node. False: out of memory. */
 bool wfi_graph_member(wfi_graph *g, uint32_t prov);
 

@@ -106,21 +106,6 @@ static void grow(fuser *f)
 
 /* ---- writing ---- */
 
-static bool copy_node(fuser *f, const wfi_node *n)
-{
-    uint32_t in[WFI_NODE_INS], type[WFI_NODE_OUTS];
-    for (uint32_t i = 0; i < n->nin; i++) {
-        uint32_t v = f->g->in[n->in0 + i];
-        in[i] = v == WFI_NO_VALUE ? v : f->value[v];
-    }
-    for (uint32_t i = 0; i < n->nout; i++)
-        type[i] = f->g->value[n->out0 + i].type;
-    uint32_t v = wfi_graph_add(f->out, n->op, n->payload, n->nin, in, n->nout, type, n->prov);
-    for (uint32_t i = 0; v != WFI_NO_VALUE && i < n->nout; i++)
-        f->value[n->out0 + i] = v + i;
-    return v != WFI_NO_VALUE;
-}
-
 /* The place of value v among the operands of the node. */
 static uint16_t operand(wfi_body *b, uint32_t *in, uint32_t v)
 {
@@ -179,7 +164,7 @@ static bool write_all(fuser *f)
     for (uint32_t k = 0; ok && k < f->g->nnode; k++) {
         uint32_t l = f->leader[k];
         if (f->count[l] == 1)
-            ok = copy_node(f, &f->g->node[k]);
+            ok = wfi_graph_copy(f->out, f->g, k, f->value);
         else if (f->last[l] == k)
             ok = write_fused(f, l);
     }

@@ -8,8 +8,7 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "base/env.h"
-#include "passes/fuse.h"
-#include "passes/graph_text.h"
+#include "passes/passes.h"
 #include "plan/lower.h"
 #include "plan/plan.h"
 #include "record/record.h"
@@ -367,18 +366,27 @@ static void settle(builder *b)
 }
 
 /* Debug builds, and WEFT_CHECK=1, have every graph verified and every plan checked. */
+static bool checking(void)
+{
+#ifdef WEFT_DEBUG
+    return true;
+#else
+    return wfi_env_flag("WEFT_CHECK");
+#endif
+}
+
+/* A graph or a plan is not what it must be. Without memory nothing was shown: the step runs record by record. */
+static bool refused(wf_ctx *c, const char *why)
+{
+    if (strcmp(why, "out of memory") != 0)
+        wfi_error_set(c, WF_ERR_STATE, "", NULL, "a plan is wrong (this is a fault of Weft): %s", why);
+    return false;
+}
+
 static bool proven(builder *b)
 {
     char err[256];
-#ifndef WEFT_DEBUG
-    if (!wfi_env_flag("WEFT_CHECK"))
-        return true;
-#endif
-    if (wfi_graph_verify(b->g, err, sizeof err) && wfi_plan_check(b->c->mem, b->p, err, sizeof err))
-        return true;
-    if (strcmp(err, "out of memory") != 0) /* then nothing was shown: the step runs record by record */
-        wfi_error_set(b->c, WF_ERR_STATE, "", NULL, "a plan is wrong (this is a fault of Weft): %s", err);
-    return false;
+    return !checking() || wfi_plan_check(b->c->mem, b->p, err, sizeof err) || refused(b->c, err);
 }
 
 static bool build(builder *b)
@@ -402,19 +410,6 @@ static bool build(builder *b)
     return proven(b);
 }
 
-/* The trace's graph behind all passes. */
-static bool graph_of(wf_ctx *c, const wfi_trace *t, wfi_graph *g)
-{
-    const char *skip = wfi_env_get("WEFT_SKIP");
-    if (skip && strstr(skip, "fuse"))
-        return wfi_lower_trace(c, t, g);
-    wfi_graph plain;
-    wfi_graph_init(&plain, c->mem, &c->ids);
-    bool ok = wfi_lower_trace(c, t, &plain) && wfi_fuse(&plain, g);
-    wfi_graph_free(&plain);
-    return ok;
-}
-
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
 {
     wfi_plan *p = wfi_mem_zalloc(c->mem, sizeof *p);
@@ -423,7 +418,9 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
     const char *reuse = wfi_env_get("WEFT_REUSE");
     p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
     wfi_graph_init(&p->graph, c->mem, &c->ids);
-    bool ok = graph_of(c, t, &p->graph);
+    char err[256];
+    bool ok =
+        wfi_lower_trace(c, t, &p->graph) && (wfi_passes(&p->graph, checking(), err, sizeof err) || refused(c, err));
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
     builder b = { .c = c,
                   .p = p,
