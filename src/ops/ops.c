@@ -2,8 +2,8 @@
 #include "ops/op.h"
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "base/text.h"
 
 int wfi_op_find(const char *name)
 {
@@ -93,18 +93,6 @@ static char *at(char *text, size_t n, size_t bytes)
 {
     return n < bytes ? text + n : NULL;
 }
-/* As few digits as read back as v. */
-static int digits(double v)
-{
-    char short_text[40];
-    for (int n = 1; n < 17; n++) {
-        snprintf(short_text, sizeof short_text, "%.*g", n, v);
-        if (strtod(short_text, NULL) == v)
-            return n;
-    }
-    return 17;
-}
-
 int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_t bytes)
 {
     size_t n = 0;
@@ -125,9 +113,11 @@ int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_
             for (int32_t k = 0; k < v.list.n && k < WF_RANK_MAX; k++)
                 PUT("%s%lld", k ? "," : "", (long long)v.list.d[k]);
             PUT("]");
-        } else if (f->type == WFI_ATTR_F64)
-            PUT("%.*g", digits(v.real), v.real);
-        else if (f->type == WFI_ATTR_BOOL)
+        } else if (f->type == WFI_ATTR_F64) {
+            char number[WFI_STR_NUMBER];
+            wfi_str_f64(number, v.real);
+            PUT("%s", number);
+        } else if (f->type == WFI_ATTR_BOOL)
             PUT("%s", v.whole ? "true" : "false");
         else if (f->type == WFI_ATTR_DTYPE)
             PUT("%s", v.whole ? wf_dtype_name((wf_dtype)v.whole) : "none");
@@ -141,7 +131,7 @@ int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_
 /* "[0,1]", "0,1", "all", "3", "1e-5", "true", "f32" */
 static bool read_value(const wfi_op_field *f, const char *s, size_t n, any *v)
 {
-    char word[160], *e;
+    char word[160];
     if (n == 0 || n >= sizeof word)
         return false;
     memcpy(word, s, n);
@@ -157,22 +147,22 @@ static bool read_value(const wfi_op_field *f, const char *s, size_t n, any *v)
         while (*w) {
             if (v->list.n == WF_RANK_MAX)
                 return false;
-            v->list.d[v->list.n++] = strtoll(w, &e, 10);
-            if (e == w || (*e && (*e != ',' || !e[1])))
+            size_t digits = strcspn(w, ",");
+            if (!wfi_str_int64(w, digits, &v->list.d[v->list.n++]) || (w[digits] && !w[digits + 1]))
                 return false;
-            w = *e ? e + 1 : e;
+            w += digits + (w[digits] != 0);
         }
         return true;
     }
-    case WFI_ATTR_F64: v->real = strtod(word, &e); return !*e;
+    case WFI_ATTR_F64: return wfi_str_double(word, n, &v->real);
     case WFI_ATTR_BOOL:
         v->whole = strcmp(word, "true") == 0 || strcmp(word, "1") == 0;
         return v->whole || strcmp(word, "false") == 0 || strcmp(word, "0") == 0;
     case WFI_ATTR_DTYPE: v->whole = wf_dtype_of(word); return v->whole || strcmp(word, "none") == 0;
     case WFI_ATTR_I32:
     case WFI_ATTR_I64:
-        v->whole = strtoll(word, &e, 10);
-        return !*e && (f->type == WFI_ATTR_I64 || (v->whole >= INT32_MIN && v->whole <= INT32_MAX));
+        return wfi_str_int64(word, n, &v->whole) &&
+               (f->type == WFI_ATTR_I64 || (v->whole >= INT32_MIN && v->whole <= INT32_MAX));
     }
     return false;
 }

@@ -6,7 +6,7 @@
  *     v3 = matmul v0 v1 : f32[8,32]
  *     v4 = softmax v3 axis=-1 : f32[8,32]
  *     v5 v6 = cross_entropy_rows v3 v7 ignore=0 has_ignore=false smoothing=0 : f32[8] f32[8]
- *     v8 = layer_norm v4 _ v1 eps=1e-05 : f32[8,32]   _ is an operand that was not given
+ *     v8 = layer_norm v4 _ v1 eps=1e-5 : f32[8,32]   _ is an operand that was not given
  *     v9 = fused(mul i0 i1; add t0 i2) v1 v2 v4 : f32[8,32]   operands are i0, i1 ..., earlier ops t0, t1 ...; an op
  *                                             before the last whose result leaves has `out` before it
  *     assign 3 v8                                 variable 3 becomes v8 when the step ends

@@ -40,7 +40,7 @@ static const char *const right[] = {
     "result 9 v4\n",
     "v0 = input 0 : bf16[3,7]\n"
     "v1 = input 1 : bf16[7]\n"
-    "v2 = layer_norm v0 _ v1 eps=1e-05 : bf16[3,7]\n"
+    "v2 = layer_norm v0 _ v1 eps=1e-5 : bf16[3,7]\n"
     "v3 = cast v2 dtype=f64 : f64[3,7]\n"
     "v4 = slice v3 axis=1 start=1 len=3 step=2 : f64[3,3]\n"
     "v5 = concat v4 v4 v4 axis=0 : f64[9,3]\n"

@@ -2,7 +2,7 @@
  *
  *     read.c   ops.def, elementwise.def and the operator files -> op records (it understands C tokens, not C)
  *     call.c   .call and .types -> parameters
- *     check.c  what a definition must have; axis maps; linearity
+ *     rules.c  what a definition must have; axis maps; linearity
  *     expr.c   expressions of rows -> calls of public builders
  *     out_*.c  one output each, all kept in memory; main.c writes them if there was no error
  */
@@ -65,7 +65,7 @@ typedef struct op {
 extern op *ops;
 extern int nops;
 
-/* text.c */
+/* buffer.c */
 void put(buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void put_quoted(buf *b, const char *s); /* as a C string literal */
 char *copy(const char *s, size_t n);
@@ -89,7 +89,7 @@ bool has_attrs(const op *o); /* stored ones */
 bool has_opts(const op *o);
 extern const char *const attr_type[6], *const attr_enum[6];
 
-/* check.c */
+/* rules.c */
 void check(op *o);
 bool by_lowering(const op *o); /* a composite whose gradient is that of its lowering */
 

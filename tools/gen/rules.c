@@ -1,4 +1,4 @@
-/* check.c - what every definition must have, its axis map, and what follows from both: flags and linearity. */
+/* rules.c - what every definition must have, its axis map, and what follows from both: flags and linearity. */
 #include "gen.h"
 #include "graph/axis_tmpl.h"
 #include "ops/op_types.h"

@@ -1,4 +1,4 @@
-/* text.c - buffers, files, errors. */
+/* buffer.c - buffers, files, errors. */
 #include "gen.h"
 #include <stdarg.h>
 #include <stdio.h>
