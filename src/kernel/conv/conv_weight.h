@@ -90,8 +90,8 @@ static const T *dy_block(const wgt_job *job, int64_t n, int64_t oy0, int64_t oy1
     const conv_core *c = &job->g.c;
     const conv_plane *p = &c->y;
     const void *dy = at(job->dy, n * p->s[0] + chan * p->s[1] + oy0 * p->s[2], p->dtype);
-    if (is_native(p->dtype) && p->s[1] == 1 && nj == nr && p->s[2] == c->ow * p->s[3] && p->s[3] >= 0 &&
-        p->s[3] <= 4 * NR) { /* further apart, the pixels would crowd into a few sets of the cache */
+    if (is_native(p->dtype) && p->s[1] == 1 && nj == nr && p->s[2] == c->ow * p->s[3] && p->s[3] > 0 &&
+        p->s[3] <= 4 * NR) { /* further apart, the pixels would crowd into a few sets of the cache; tiles count by bp */
         *bp = p->s[3];
         return dy;
     }
