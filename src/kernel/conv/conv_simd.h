@@ -9,13 +9,15 @@
 typedef T V __attribute__((vector_size(4 * WFI_LANES)));
 typedef T VU __attribute__((vector_size(4 * WFI_LANES), aligned(sizeof(T)), may_alias)); /* anywhere in memory */
 
-/* Register tiles: MR1 pixels by one vector of channels, MR2 pixels by two. */
+/* Register tiles: MR1 pixels by one vector of channels, MR2 pixels by two; STEPS of them in a round of the loop. On
+ * AVX2 a round of one would be 25 instructions for 12 fmas, and a thread whose core has another one to serve starts
+ * three a cycle. */
 #if WFI_LANES == 16
-enum { L = 64 / sizeof(T), MR1 = 14, MR2 = 14 };
+enum { L = 64 / sizeof(T), MR1 = 14, MR2 = 14, STEPS = 1 };
 #elif WFI_LANES == 8
-enum { L = 32 / sizeof(T), MR1 = 12, MR2 = 6 };
+enum { L = 32 / sizeof(T), MR1 = 12, MR2 = 6, STEPS = 4 };
 #else
-enum { L = 16 / sizeof(T), MR1 = 8, MR2 = 6 };
+enum { L = 16 / sizeof(T), MR1 = 8, MR2 = 6, STEPS = 1 };
 #endif
 enum { NR = 2 * L, MR_MAX = 14 };
 
@@ -74,6 +76,22 @@ WFI_INLINE V fma_(V a, V b, V c)
                           : (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #else
     return a * b + c;
+#endif
+}
+
+/* The same where several steps are unrolled: told by intrinsics, gcc 12 writes some products over an operand there, and
+ * spills. (In a rolled loop it is this that costs: accumulators are moved about.) */
+WFI_INLINE V fma_many(V a, V b, V c)
+{
+#if WFI_LANES == 8 && !defined __clang__
+    if (sizeof(T) == 4) {
+        __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    } else {
+        __asm__("vfmadd231pd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    }
+    return c;
+#else
+    return fma_(a, b, c);
 #endif
 }
 

@@ -19,8 +19,10 @@ WFI_INLINE T row_value(const row_base *b, const int i)
     return *(const T *)(const void *)(x + o);
 }
 
-/* One step: r[i][j] += row i * b[j]. unit: rows are neighbours, so that row i lies i elements behind x0. */
-WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const row_base *x, const T *b, V r[MR_MAX][2])
+/* One step: r[i][j] += row i * b[j]. unit: rows are neighbours, so that row i lies i elements behind x0. one: the only
+ * step of its round. */
+WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const int one, const row_base *x, const T *b,
+                          V r[MR_MAX][2])
 {
     V b0 = load(b), b1 = nv > 1 ? load(b + L) : b0;
     PIN(b0);
@@ -31,9 +33,9 @@ WFI_INLINE void tile_step(const int mr, const int nv, const int unit, const row_
     {
         V y = splat(unit ? ((const T *)(const void *)x->x0)[i] : row_value(x, i));
         PIN(y);
-        r[i][0] = fma_(y, b0, r[i][0]);
+        r[i][0] = one ? fma_(y, b0, r[i][0]) : fma_many(y, b0, r[i][0]);
         if (nv > 1) {
-            r[i][1] = fma_(y, b1, r[i][1]);
+            r[i][1] = one ? fma_(y, b1, r[i][1]) : fma_many(y, b1, r[i][1]);
         }
     }
     UNROLL for (int i = 0; i < mr; i++)
@@ -59,10 +61,11 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
                      const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, T *c, ptrdiff_t ldc,
                      const int fetch, ahead *next)
 {
+    const bool unroll = STEPS > 1 && !flat && !add; /* steps a pixel apart (add) were a tenth slower unrolled */
     V r[MR_MAX][2];
     row_base x = { NULL, NULL, ai * (ptrdiff_t)sizeof(T), 3 * ai * (ptrdiff_t)sizeof(T),
                    5 * ai * (ptrdiff_t)sizeof(T) };
-    const ptrdiff_t ab = ap * (ptrdiff_t)sizeof(T);
+    const ptrdiff_t ab = ap * (ptrdiff_t)sizeof(T), rounds = len / STEPS * STEPS * bp;
     OPAQUE(x.s1);
     OPAQUE(x.s3);
     OPAQUE(x.s5);
@@ -80,19 +83,41 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
         const T *end = b + len * bp;
         const char *soon = fetch ? next->p[next->turn] : NULL;
         const ptrdiff_t soon_step = fetch ? next->step[next->turn] : 0;
-        KLOOP for (;;)
-        {
-            if (fetch) {
-                __builtin_prefetch(soon);
-                soon += soon_step;
-                OPAQUE(soon);
+        if (unroll) { /* a line fetched every second step is enough: most bring `soon` a few bytes on */
+            const T *whole = b + rounds;
+            KLOOP while (b != whole)
+            {
+                UNROLL for (int u = 0; u < STEPS; u++)
+                {
+                    if (fetch && u % 2 == 0) {
+                        __builtin_prefetch(soon + u * soon_step);
+                    }
+                    tile_step(mr, nv, add, 0, &x, b, r);
+                    x.x0 += ab;
+                    x.x7 += ab;
+                    b += bp;
+                }
+                if (fetch) {
+                    soon += STEPS * soon_step;
+                    OPAQUE(soon);
+                }
             }
-            tile_step(mr, nv, add, &x, b, r);
-            x.x0 += ab;
-            x.x7 += ab;
-            b += bp;
-            if (flat || b == end) {
-                break;
+        }
+        if (!unroll || b != end) {
+            KLOOP for (;;)
+            {
+                if (fetch) {
+                    __builtin_prefetch(soon);
+                    soon += soon_step;
+                    OPAQUE(soon);
+                }
+                tile_step(mr, nv, add, 1, &x, b, r);
+                x.x0 += ab;
+                x.x7 += ab;
+                b += bp;
+                if (flat || b == end) {
+                    break;
+                }
             }
         }
         if (fetch) {
