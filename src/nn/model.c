@@ -63,17 +63,24 @@ static wfi_path *find(const wfi_paths *t, const wf_model *m, uint64_t h, const c
     return NULL;
 }
 
-/* As find, but looks first at what these names gave the last time. The text decides: the same address may hold another
- * name by now. */
+/* As find, but looks first at what these names gave the last time. The name's text decides, since the same address may
+ * hold another one by now; parts are literals of the library. */
 static wfi_path *find_again(wfi_root *r, const wf_model *m, const char *name, const char *part)
 {
     uint64_t h = ((uint64_t)(uintptr_t)name ^ (uint64_t)(uintptr_t)part << 7 ^ (uint64_t)(uintptr_t)m) * HASH_START;
-    wfi_param **near = &r->near[h >> 58];
-    if (*near && reads(&(*near)->path, m, name, part))
-        return &(*near)->path;
+    struct wfi_near *near = &r->near[h >> 58];
+    if (near->param && near->part == part && near->model == m) {
+        const char *path = near->param->path.text;
+        if (behind(path + near->at, name) == path + near->end)
+            return &near->param->path;
+    }
     wfi_path *p = find(&r->params, m, hash_of(m, name, part), name, part);
     if (p)
-        *near = (wfi_param *)p;
+        *near = (struct wfi_near){ .param = (wfi_param *)p,
+                                   .model = m,
+                                   .part = part,
+                                   .at = m->path.n ? m->path.n + 1 : 0,
+                                   .end = p->n - (part ? strlen(part) + 1 : 0) };
     return p;
 }
 

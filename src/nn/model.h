@@ -35,8 +35,13 @@ typedef struct wfi_root {
     wfi_paths params, views;
     wfi_param **sorted; /* by path */
     size_t cap_sorted;
-    wfi_param *near[WFI_NEAR]; /* found last under such addresses of names: most programs use the same literals */
-    bool thawed;               /* of frozen weights: no optimiser takes it */
+    struct wfi_near {
+        wfi_param *param;
+        const wf_model *model;
+        const char *part;
+        size_t at, end; /* where the name stands in the path */
+    } near[WFI_NEAR];   /* found last under such addresses of names: most programs use the same literals */
+    bool thawed;        /* of frozen weights: no optimiser takes it */
 } wfi_root;
 
 struct wf_model {

@@ -52,7 +52,7 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
     c->run_now = c->notape = false;
     c->keybits = 0;
     c->r = (wfi_steprec){ .cursor = &wfi_record_sentinel, .owner = WFI_NONE, .recording_only = true };
-    c->r.stag = (atomic_fetch_add_explicit(&c->rt->step, 1, memory_order_relaxed) + 1) << 24;
+    wfi_step_tag(c);
     c->vserial++;
     return wfi_steprec_grow(c, 64);
 }

@@ -124,7 +124,7 @@ static bool start(wf_ctx *c)
         return false;
     c->type_f32 = wfi_ids_type(&c->ids, WF_F32, 0, NULL);
     c->queue = c->rt->device->api->queue_new(c->rt->device);
-    c->r.stag = (atomic_fetch_add(&c->rt->step, 1) + 1) << 24;
+    wfi_step_tag(c);
     c->bind_params = wfi_mem_alloc(c->mem, WFI_BIND_PARAMS);
     return c->queue && c->type_f32 && c->bind_params && wfi_steprec_grow(c, 256);
 }

@@ -87,7 +87,7 @@ uint32_t wfi_tensor_type(const wf_tensor *t)
 
 /* ---- eager ---- */
 
-wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3])
+static inline wf_tensor *track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3])
 {
     if (WFI_UNLIKELY(c->r.n >= c->r.cap) && !wfi_steprec_grow(c, (size_t)c->r.n + 1))
         return NULL;
@@ -96,6 +96,11 @@ wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t 
     h->refs++;
     h->tag = c->r.stag | c->r.n++;
     return h;
+}
+
+wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3])
+{
+    return track(c, h, key, in);
 }
 
 static inline uint32_t tape_of(wf_ctx *c, wf_tensor *h)
@@ -423,8 +428,10 @@ static inline wf_tensor *eager_small(wf_ctx *c, uint64_t key, const wfi_bound *e
         c->st.commands++;
         e->fn(e->params, args, &run);
     }
-    if (c->in_step && !c->notape && WFI_UNLIKELY(!tape(c, key, nin, in, 1, &h)))
-        return NULL;
+    if (c->in_step && !c->notape) {
+        const uint32_t ord[3] = { tape_of(c, in[0]), nin > 1 ? tape_of(c, in[1]) : WFI_NONE, WFI_NONE };
+        return track(c, h, key | c->keybits, ord);
+    }
     return h;
 }
 

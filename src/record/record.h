@@ -195,7 +195,7 @@ typedef struct wfi_steprec {
 struct wf_runtime {
     wfi_mem mem;
     wfi_device *device;
-    _Atomic uint64_t step;    /* tags differ between contexts */
+    _Atomic uint64_t step;    /* tags differ between contexts, which take numbers by the block */
     const volatile int *ours; /* a page that a forked child finds wiped: 0 there. NULL: ask for the process id */
     size_t page;
     _Atomic uint32_t refs;
@@ -216,8 +216,9 @@ struct wf_ctx {
     uint64_t seed;
     int32_t pid;
     wf_contract contract;
-    uint32_t vserial; /* remembered VALUE records are valid while this is the same */
-    uint64_t salt;    /* randomness: of the scope path and ordinal */
+    uint64_t step, step_end; /* numbers of steps that this context may still use: step + 1 .. step_end */
+    uint32_t vserial;        /* remembered VALUE records are valid while this is the same */
+    uint64_t salt;           /* randomness: of the scope path and ordinal */
     /* errors */
     wf_status status;
     bool error_read;
@@ -394,6 +395,7 @@ uint32_t wfi_composite_outs(wf_ctx *c, const wfi_composite *k, uint32_t n, wf_te
 wf_status wfi_composite_end(wf_ctx *c, wfi_composite *k);
 
 /* ---- step.c ---- */
+void wfi_step_tag(wf_ctx *c); /* a number that no step had yet */
 void wfi_step_start(wf_ctx *c);
 bool wfi_step_check(wf_ctx *c); /* fork, interrupt */
 

@@ -13,10 +13,20 @@ bool wfi_step_check(wf_ctx *c)
     return c->status == WF_OK;
 }
 
+void wfi_step_tag(wf_ctx *c)
+{
+    enum { BLOCK = 1024 };
+    if (WFI_UNLIKELY(c->step == c->step_end)) {
+        c->step = atomic_fetch_add_explicit(&c->rt->step, BLOCK, memory_order_relaxed);
+        c->step_end = c->step + BLOCK;
+    }
+    c->r.stag = ++c->step << 24;
+}
+
 void wfi_step_start(wf_ctx *c)
 {
     wfi_steprec *r = &c->r;
-    r->stag = (atomic_fetch_add_explicit(&c->rt->step, 1, memory_order_relaxed) + 1) << 24;
+    wfi_step_tag(c);
     r->n = r->done = r->at = 0;
     r->nlive = 0;
     r->owner = WFI_NONE;
@@ -41,7 +51,7 @@ static void step_stop(wf_ctx *c)
     c->r.base = c->r.scratch;
     c->r.n = 0;
     c->r.owner = WFI_NONE;
-    c->r.stag = (atomic_fetch_add_explicit(&c->rt->step, 1, memory_order_relaxed) + 1) << 24;
+    wfi_step_tag(c);
     c->vserial++;
 }
 

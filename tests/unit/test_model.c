@@ -438,12 +438,39 @@ static void memory_out(void **unused)
     close_ctx(c);
 }
 
+/* Names are text, wherever it lies: the same address holds another one the next time. */
+static void names_in_a_buffer(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "fc.x", "fc", "fc.x", "fcs", "f", "fc.weight", "fc" };
+    wf_ctx *c = open_ctx(WF_LAZY);
+    wf_model *m = wf_model_new(c), *sub = wf_model_sub(m, "fc");
+    char name[16];
+    float x[2] = { 1, 2 };
+    wf_scope s = wf_scope_begin(c, "step");
+    wf_tensor *in = wf_tensor_from(c, WF_F32, WF_DIMS(1, 2), x);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(name, sizeof name, "%s", names[i]);
+        wf_nn_linear(m, name, in, 10 + (int64_t)strlen(name));
+        ok(c);
+    }
+    snprintf(name, sizeof name, "x"); /* below a prefix it is fc.x */
+    wf_nn_linear(sub, name, in, 14);
+    wf_scope_end(c, s);
+    assert_int_equal(wf_model_param_count(m), 10);
+    assert_int_equal(wf_var_dims(wf_model_find(m, "fc.weight.weight")).d[0], 19);
+    assert_int_equal(wf_var_dims(wf_model_find(m, "fc.bias")).d[0], 12);
+    close_ctx(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths),          cmocka_unit_test(many),        cmocka_unit_test(mismatches),
-        cmocka_unit_test(initial_values), cmocka_unit_test(shapes_only), cmocka_unit_test(initial_values_alone),
-        cmocka_unit_test(files),          cmocka_unit_test(bad_files),   cmocka_unit_test(memory_out),
+        cmocka_unit_test(paths),       cmocka_unit_test(many),
+        cmocka_unit_test(mismatches),  cmocka_unit_test(initial_values),
+        cmocka_unit_test(shapes_only), cmocka_unit_test(initial_values_alone),
+        cmocka_unit_test(files),       cmocka_unit_test(bad_files),
+        cmocka_unit_test(memory_out),  cmocka_unit_test(names_in_a_buffer),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

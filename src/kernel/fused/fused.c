@@ -23,6 +23,7 @@ typedef struct params {
     wfi_walk walk;
     int32_t nin, nout, nop, ntemp, threads;
     int64_t tile, each, serial; /* elements of a tile; bytes of scratch a worker; elements that one thread does alone */
+    int64_t room;               /* bytes of a temporary */
     bool rows;                  /* every lane moves by one element, or stands still, along a row */
     bool small;                 /* all is one tile */
     bool streams;               /* the results are too large for the caches */
@@ -170,7 +171,8 @@ static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
         p.tile = p.tile / row * row;
     else
         p.repeats = 0;
-    p.each = p.ntemp * p.tile * widest;
+    p.room = p.tile * widest;
+    p.each = p.ntemp * p.room;
     p.serial = SERIAL_COST / s->nop;
     p.small = p.walk.n <= p.tile && (!p.rows || p.walk.ndim == 1);
     memcpy(out, &p, sizeof p);
@@ -196,9 +198,8 @@ static void run_ops(const params *p, char *const *at, int64_t n)
 
 static void temporaries(const params *p, char *scratch, char **at)
 {
-    const int64_t bytes = p->ntemp ? p->each / p->ntemp : 0;
     for (int i = 0; i < p->ntemp; i++)
-        at[LANES_MAX + i] = scratch + i * bytes;
+        at[LANES_MAX + i] = scratch + i * p->room;
 }
 
 /* Results that were made in a temporary go to their place. */
