@@ -113,6 +113,8 @@ static bool train(wf_ctx *c, wf_model *m, const options *o, const char *text, in
     wf_optim *opt = wf_adamw(m, .lr = o->lr, .beta2 = 0.99, .weight_decay = 0.1);
     double start = seconds(), limit = o->minutes * 60;
     progress p = progress_begin(stdout, o->quiet, 1, o->steps);
+    p.unit = "bytes";
+    p.limit = limit;
     wf_batch b;
     for (int step = 0; d && step < o->steps && seconds() - start < limit; step++) {
         if (!wf_data_next(d, &b) && !wf_data_next(d, &b))

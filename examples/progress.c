@@ -16,7 +16,7 @@ static double now(void)
 
 progress progress_begin(FILE *out, bool quiet, int epochs, int64_t steps)
 {
-    progress p = { .out = quiet ? NULL : out, .epochs = epochs, .steps = steps };
+    progress p = { .out = quiet ? NULL : out, .unit = "images", .epochs = epochs, .steps = steps };
     p.terminal = p.out && isatty(fileno(out));
     p.start = p.last = p.epoch_start = p.drawn = now();
     return p;
@@ -56,7 +56,9 @@ static double time_left(const progress *p, int epoch)
 {
     int64_t all = p->steps * p->epochs;
     double steps = p->done > 0 ? (double)(all - p->done) * p->busy / (double)p->done : 0;
-    return steps + (epoch > 0 ? p->evaluating / epoch * (p->epochs - epoch) : 0);
+    double left = steps + (epoch > 0 ? p->evaluating / epoch * (p->epochs - epoch) : 0);
+    double limit = p->limit > 0 ? p->limit - (p->last - p->start) : left;
+    return limit < left ? limit : left;
 }
 
 static int columns(const progress *p)
@@ -72,8 +74,8 @@ static void describe(const progress *p, int epoch, char out[LINE])
     double seconds = p->rate_weight > 0 ? p->rate / p->rate_weight : 0;
     if (p->accuracy >= 0 && p->weight > 0)
         (void)snprintf(accuracy, sizeof accuracy, "  acc %.1f %%", 100 * p->accuracy / p->weight);
-    (void)snprintf(out, LINE, "  loss %.3f%s  %s images/s  %s left", p->weight > 0 ? p->loss / p->weight : 0.0,
-                   accuracy, grouped(seconds > 0 ? 1 / seconds : 0, rate), clock_of(time_left(p, epoch), left));
+    (void)snprintf(out, LINE, "  loss %.3f%s  %s %s/s  %s left", p->weight > 0 ? p->loss / p->weight : 0.0, accuracy,
+                   grouped(seconds > 0 ? 1 / seconds : 0, rate), p->unit, clock_of(time_left(p, epoch), left));
 }
 
 static void draw_bar(const progress *p, int epoch, int64_t step, const char *text)
@@ -111,6 +113,7 @@ static void show(progress *p, int epoch, int64_t step)
     else
         (void)fprintf(p->out, "epoch %d/%d, step %lld/%lld:%s\n", epoch + 1, p->epochs, (long long)step,
                       (long long)p->steps, text + 1);
+    (void)fflush(p->out);
 }
 
 void progress_step(progress *p, int epoch, int64_t step, int64_t images, double loss, double accuracy)
@@ -139,9 +142,9 @@ void progress_epoch(progress *p, int epoch, double test_accuracy)
     if (test_accuracy >= 0)
         (void)snprintf(accuracy, sizeof accuracy, ", test accuracy %.2f %%", 100 * test_accuracy);
     if (p->out) {
-        (void)fprintf(p->out, "%sepoch %d/%d: mean loss %.4f%s, %s images/s, %.1f s\n", p->terminal ? "\r\033[K" : "",
+        (void)fprintf(p->out, "%sepoch %d/%d: mean loss %.4f%s, %s %s/s, %.1f s\n", p->terminal ? "\r\033[K" : "",
                       epoch + 1, p->epochs, p->epoch_steps ? p->epoch_loss / (double)p->epoch_steps : 0.0, accuracy,
-                      grouped(seconds > 0 ? (double)p->epoch_images / seconds : 0, rate), t - p->epoch_start);
+                      grouped(seconds > 0 ? (double)p->epoch_images / seconds : 0, rate), p->unit, t - p->epoch_start);
         (void)fflush(p->out);
     }
     p->last = p->epoch_start = p->drawn = now();

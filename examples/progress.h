@@ -16,7 +16,9 @@
 #include <stdio.h>
 
 typedef struct progress {
-    FILE *out; /* NULL: quiet */
+    FILE *out;        /* NULL: quiet */
+    const char *unit; /* of what a step counts: "images" unless it is set after progress_begin */
+    double limit;     /* seconds after which the run ends; 0: it has none */
     bool terminal;
     int epochs;
     int64_t steps;           /* of an epoch */

@@ -293,6 +293,27 @@ static void usual_sizes(void **state)
     one(1, 64, 3, 1100, 2, 2, 3, same, NHWC);                                         /* one row fills a block */
 }
 
+/* dy as it comes from the gradient of a sum or a mean: one pixel again and again. */
+static void repeated_dy(void **state)
+{
+    static const int64_t sizes[][7] = { { 2, 64, 9, 11, 64, 3, 3 },
+                                        { 1, 16, 14, 14, 48, 1, 1 },
+                                        { 2, 5, 8, 9, 32, 3, 2 } };
+    (void)state;
+    rng_state = 4;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        problem p;
+        make_problem(&p, sizes[i], &(wfi_conv_attrs){ 1, 1, 1, 1, 1, 1, 1, 1, 1 }, WF_F32, NHWC, any_value);
+        wfi_view *y = &p.y.v;
+        int64_t pixels = y->dim[2] * y->dim[3];
+        for (int64_t k = 0; k < elements(y); k++)
+            p.y.dense[k] = p.y.dense[k / pixels % y->dim[1] * pixels];
+        y->stride[0] = y->stride[2] = y->stride[3] = 0;
+        run_problem(&p, 4);
+        drop_problem(&p);
+    }
+}
+
 static void edge_sizes(void **state)
 {
     (void)state;
@@ -426,8 +447,9 @@ static void window_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window_sizes),          cmocka_unit_test(bad_operands),    cmocka_unit_test(edge_sizes),
-        cmocka_unit_test(gradients_are_adjoint), cmocka_unit_test(random_problems), cmocka_unit_test(usual_sizes),
+        cmocka_unit_test(window_sizes), cmocka_unit_test(bad_operands),          cmocka_unit_test(repeated_dy),
+        cmocka_unit_test(edge_sizes),   cmocka_unit_test(gradients_are_adjoint), cmocka_unit_test(random_problems),
+        cmocka_unit_test(usual_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
