@@ -40,6 +40,19 @@ static wf_tensor *handle_of(wf_ctx *c, size_t ord)
     return c->r.H[ord];
 }
 
+static inline wf_tensor *append(wf_ctx *c, const wfi_rec *w, const char *site)
+{
+    if (WFI_UNLIKELY(c->r.n >= c->r.cap) && !wfi_steprec_grow(c, (size_t)c->r.n + 1))
+        return NULL;
+    wf_tensor *h = handle_of(c, c->r.n);
+    if (!h)
+        return NULL;
+    c->r.scratch[c->r.n] = *w;
+    h->tag = c->r.stag | c->r.n++;
+    h->site = site;
+    return h;
+}
+
 static bool here(const wfi_rec *r, const wfi_rec *w)
 {
     return r->key == w->key && r->in[0] == w->in[0] && r->in[1] == w->in[1] && r->in[2] == w->in[2];
@@ -64,15 +77,7 @@ wf_tensor *wfi_emit_record(wf_ctx *c, uint64_t key, uint32_t a, uint32_t b, uint
         wfi_trace_leave(c, k);
         w.owner = c->r.owner;
     }
-    if (WFI_UNLIKELY(c->r.n >= c->r.cap) && !wfi_steprec_grow(c, (size_t)c->r.n + 1))
-        return NULL;
-    wf_tensor *h = handle_of(c, c->r.n);
-    if (!h)
-        return NULL;
-    c->r.scratch[c->r.n] = w;
-    h->tag = c->r.stag | c->r.n++;
-    h->site = site;
-    return h;
+    return append(c, &w, site);
 }
 
 uint32_t wfi_tensor_type(const wf_tensor *t)
@@ -316,6 +321,8 @@ static wf_tensor *lazy_op(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *cons
             return NULL;
         if (inf->lower)
             return lowered(c, key, nin, in, nout, out, site);
+        if (nin <= 2 && nout == 1 && WFI_KEY_PAYLOAD(key) == 0)
+            c->inferred[WFI_KEY_OP(key)] = inf;
         memcpy(type, inf->type, sizeof type);
         for (uint32_t i = 3; i < nin; i += 3)
             if (!wfi_emit_record(c, WFI_KEY(WFI_EV_ARG, 0, 0), ord[i], i + 1 < nin ? ord[i + 1] : WFI_NONE,
@@ -455,7 +462,21 @@ wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site)
     return wfi_emit(c, op, NULL, 0, 1, &a, site);
 }
 
-/* ---- a leaf that enters a known trace ---- */
+/* ---- small operators off the known path, as short as it can be ---- */
+
+/* Records an operator without attributes whose operands are in the step and of the types that it had last. NULL,
+ * without an error: not so. */
+static inline wf_tensor *record_small(wf_ctx *c, wfi_op op, uint32_t nin, uint32_t a, uint32_t b, const char *site)
+{
+    const wfi_infer *e = c->inferred[op];
+    if (c->r.tr || !e || e->nin != nin || e->in[0] != c->r.base[a].type || (nin > 1 && e->in[1] != c->r.base[b].type) ||
+        c->status != WF_OK)
+        return NULL;
+    const wfi_rec w = {
+        .key = WFI_KEY(op, 0, nin) | c->keybits, .in = { a, b, WFI_NONE }, .type = e->type[0], .owner = c->r.owner
+    };
+    return append(c, &w, site);
+}
 
 /* Is t in this step, or does the trace say that it comes in now? */
 static inline bool enters(wf_ctx *c, wf_tensor *t)
@@ -476,9 +497,18 @@ wf_tensor *wfi_lazy2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const cha
         const wfi_rec *r = c->r.cursor;
         if (r->key == WFI_KEY(op, 0, 2) && a->tag == (c->r.stag | r->in[0]) && b->tag == (c->r.stag | r->in[1]))
             return wfi_hit(c, r, site);
+        wf_tensor *h = record_small(c, op, 2, (uint32_t)a->tag & WFI_NONE, (uint32_t)b->tag & WFI_NONE, site);
+        if (h)
+            return h;
     }
     wf_tensor *in[2] = { a, b };
     return wfi_emit(c, op, NULL, 0, 2, in, site);
+}
+
+wf_tensor *wfi_lazy1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site)
+{
+    wf_tensor *h = wfi_in_step(c, a) ? record_small(c, op, 1, (uint32_t)a->tag & WFI_NONE, WFI_NONE, site) : NULL;
+    return h ? h : wfi_emit(c, op, NULL, 0, 1, &a, site);
 }
 
 /* ---- constants and leaves ---- */

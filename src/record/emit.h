@@ -13,10 +13,12 @@ static inline wf_tensor *wfi_hit(wf_ctx *c, const wfi_rec *r, const char *site)
     return h;
 }
 
-/* In emit.c: the eager forms of the two below, and the lazy one where an operand enters the step here. */
+/* In emit.c: the eager forms of the two below, and the lazy ones where an operand enters the step here, or where
+ * nothing is predicted. */
 wf_tensor *wfi_eager2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site);
 wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site);
 wf_tensor *wfi_lazy2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site);
+wf_tensor *wfi_lazy1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site);
 
 /* An operator of two operands without attributes. */
 static inline wf_tensor *wfi_emit2(wfi_op op, wf_tensor *a, wf_tensor *b, const char *site)
@@ -44,6 +46,7 @@ static inline wf_tensor *wfi_emit1(wfi_op op, wf_tensor *a, const char *site)
             return wfi_hit(c, r, site);
         if (c->run_now)
             return wfi_eager1(c, op, a, site);
+        return wfi_lazy1(c, op, a, site);
     }
     return wfi_emit(NULL, op, NULL, 0, 1, &a, site);
 }

@@ -244,7 +244,8 @@ struct wf_ctx {
     wfi_bound **bound;
     wfi_infer **infer;
     uint32_t bound_mask, nbound, infer_mask, ninfer;
-    const wfi_bound *recent[WFI_OP_COUNT]; /* small operators: bound to what, last time */
+    const wfi_bound *recent[WFI_OP_COUNT];   /* small operators: bound to what, last time */
+    const wfi_infer *inferred[WFI_OP_COUNT]; /* the same: which types, last time */
     /* traces */
     wfi_trace **exit_tab;
     uint32_t exit_mask, ntrace, next_trace;
