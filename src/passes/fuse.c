@@ -1,5 +1,5 @@
-/* Fusion. Groups grow along edges, in the order of the graph; then each is written out as one node where its last member
- * stood.
+/* Fusion. Groups grow along edges, in the order of the graph; then each is written out as one node where its last
+ * member stood.
  *
  *     v2 = add v0 v1 : f32[8,32]          v2 = fused(add i0 i1; relu t0) v0 v1 : f32[8,32]
  *     v3 = relu v2 : f32[8,32]        ->  result 5 v2

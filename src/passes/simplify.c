@@ -1,5 +1,5 @@
-/* Simplification: one walk that maps each value to one that is there already or writes its node, then one that leaves out
- * what became useless. Only what is exact for every operand, -0, infinities and NaN included.
+/* Simplification: one walk that maps each value to one that is there already or writes its node, then one that leaves
+ * out what became useless. Only what is exact for every operand, -0, infinities and NaN included.
  *
  *     v1 = const 1 : f32[]                v1 = exp v0 : f32[8]
  *     v2 = mul v0 v1 : f32[8]             v2 = add v1 v1 : f32[8]
