@@ -96,7 +96,6 @@ static void draw_bar(const progress *p, int epoch, int64_t step, const char *tex
         (void)snprintf(line, sizeof line, "%s%s%s", head, count + 1, text);
         (void)fprintf(p->out, "\r%.*s\033[K", columns(p) - 1, line);
     }
-    (void)fflush(p->out);
 }
 
 static void show(progress *p, int epoch, int64_t step)

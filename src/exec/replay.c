@@ -77,13 +77,13 @@ static bool patch(wf_ctx *c, wfi_plan *p)
     return true;
 }
 
-static wfi_buf *buffer_of(wf_ctx *c, wfi_plan *p, uint32_t storage, uint32_t ext)
+static wfi_buf *buffer_of(wf_ctx *c, wfi_plan *p, const wfi_plan_out *o)
 {
-    const wfi_storage *s = &p->storage[storage];
+    const wfi_storage *s = &p->storage[o->storage];
     if (s->place == WFI_PLACE_FRESH)
-        return p->fresh[ext];
+        return p->fresh[o->ext];
     if (s->place == WFI_PLACE_VAR)
-        return p->fresh[ext] ? p->fresh[ext] : c->var[s->id]->buf;
+        return p->fresh[o->ext] ? p->fresh[o->ext] : c->var[s->id]->buf;
     if (s->place == WFI_PLACE_INPUT)
         return c->r.H[s->id]->buf;
     wfi_buf *b = wfi_buf_new(c, s->bytes); /* a number that leaves the step: its own buffer */
@@ -125,7 +125,7 @@ static wf_status hand_out(wf_ctx *c, wfi_plan *p)
             wf_tensor view = { .ctx = c,
                                .layout = o->layout,
                                .type = wfi_layout_at(&c->ids, o->layout)->type,
-                               .buf = buffer_of(c, p, o->storage, o->ext) };
+                               .buf = buffer_of(c, p, o) };
             if (!view.buf)
                 return c->status;
             if (assign) {

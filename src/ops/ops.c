@@ -93,6 +93,7 @@ static char *at(char *text, size_t n, size_t bytes)
 {
     return n < bytes ? text + n : NULL;
 }
+
 int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_t bytes)
 {
     size_t n = 0;

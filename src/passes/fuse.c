@@ -178,24 +178,20 @@ static bool write_all(fuser *f)
 
 /* ---- the pass ---- */
 
+/* Counted two places up: while user[] is filled, user0[v + 1] goes from where v's users begin to where they end. */
 static void list_users(const wfi_graph *g, uint32_t *user0, uint32_t *user)
 {
     for (size_t i = 0; i < g->nin; i++)
         if (g->in[i] != WFI_NO_VALUE)
-            user0[g->in[i] + 1]++;
+            user0[g->in[i] + 2]++;
     for (size_t v = 0; v < g->nvalue; v++)
         user0[v + 1] += user0[v];
-    for (size_t k = g->nnode; k-- > 0;)
+    for (uint32_t k = 0; k < g->nnode; k++)
         for (uint32_t i = 0; i < g->node[k].nin; i++) {
             uint32_t v = g->in[g->node[k].in0 + i];
             if (v != WFI_NO_VALUE)
-                user[--user0[v + 1]] = (uint32_t)k;
+                user[user0[v + 1]++] = k;
         }
-    for (size_t v = 0; v < g->nvalue; v++) /* filled from the back: each stands one place too far */
-        user0[v] = user0[v + 1];
-    user0[g->nvalue] = 0;
-    for (size_t i = 0; i < g->nin; i++)
-        user0[g->nvalue] += g->in[i] != WFI_NO_VALUE;
 }
 
 bool wfi_fuse(const wfi_graph *g, wfi_graph *out)

@@ -90,10 +90,11 @@ static uint32_t place(const wfi_node *n, const uint32_t *in)
     return (uint32_t)wfi_hash64(in, n->nin * sizeof *in, (uint64_t)n->op << 32 | n->payload);
 }
 
-static bool one(simplifier *s, const wfi_node *n)
+static bool one(simplifier *s, uint32_t k)
 {
-    uint32_t in[WFI_NODE_INS], type[WFI_NODE_OUTS], at = 0, v;
-    const bool effect = !n->nout, merges = !effect && !(n->flags & WFI_NODE_NO_MERGE);
+    const wfi_node *n = &s->g->node[k];
+    uint32_t in[WFI_NODE_INS], at, v;
+    const bool merges = n->nout && !(n->flags & WFI_NODE_NO_MERGE);
     for (uint32_t i = 0; i < n->nin; i++) {
         v = s->g->in[n->in0 + i];
         in[i] = v == WFI_NO_VALUE ? v : s->value[v];
@@ -111,15 +112,7 @@ static bool one(simplifier *s, const wfi_node *n)
             }
         s->slot[at] = (uint32_t)s->out->nnode;
     }
-    for (uint32_t i = 0; i < n->nout; i++)
-        type[i] = s->g->value[n->out0 + i].type;
-    v = wfi_graph_add(s->out, n->op, n->payload, n->nin, in, n->nout, type, n->prov);
-    if (v == WFI_NO_VALUE)
-        return false;
-    s->out->node[s->out->nnode - 1].flags = n->flags;
-    for (uint32_t i = 0; i < n->nout; i++)
-        s->value[n->out0 + i] = v + i;
-    return true;
+    return wfi_graph_copy(s->out, s->g, k, s->value);
 }
 
 static bool rewrite(const wfi_graph *g, wfi_graph *out)
@@ -132,8 +125,8 @@ static bool rewrite(const wfi_graph *g, wfi_graph *out)
     bool ok = s.value && s.slot;
     if (ok)
         memset(s.slot, 0xff, ((size_t)s.mask + 1) * sizeof *s.slot);
-    for (size_t k = 0; ok && k < g->nnode; k++)
-        ok = one(&s, &g->node[k]);
+    for (uint32_t k = 0; ok && k < g->nnode; k++)
+        ok = one(&s, k);
     wfi_mem_free(g->mem, s.value);
     wfi_mem_free(g->mem, s.slot);
     return ok;

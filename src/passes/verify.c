@@ -113,7 +113,8 @@ static bool fused(const checker *k, const wfi_node *n)
     for (uint32_t i = 0; i < b->nout; i++) {
         const wfi_type *t = wfi_type_at(g->ids, g->value[n->out0 + i].type);
         if (b->out[i] >= b->nop || b->type[i] != g->value[n->out0 + i].type ||
-            t->dtype != (wf_dtype)b->op[b->out[i]].dtype || t->ndim != space->ndim || !spreads(t, space))
+            t->dtype != (wf_dtype)b->op[b->out[i]].dtype || t->ndim != space->ndim ||
+            memcmp(t->dim, space->dim, sizeof *t->dim * (size_t)t->ndim))
             return wrong(k, "the type of a result is not what the body gives");
     }
     for (uint32_t i = 0; i < n->nin; i++) {

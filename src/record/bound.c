@@ -158,7 +158,7 @@ static bool grow_bound(wf_ctx *c)
 }
 
 /* How many results there are, of which types, and whether the operator is to be taken apart. */
-static bool results_of(wf_ctx *c, wfi_bound *e, const char *site, wf_tensor *const *in)
+static bool results_of(wf_ctx *c, wfi_bound *e, const uint32_t *layout, const char *site, wf_tensor *const *in)
 {
     uint32_t type[WFI_BIND_IN];
     if (WFI_KEY_OP(e->key) == WFI_NODE_FUSED) {
@@ -169,7 +169,7 @@ static bool results_of(wf_ctx *c, wfi_bound *e, const char *site, wf_tensor *con
         return true;
     }
     for (uint32_t i = 0; i < e->nin; i++)
-        type[i] = e->in[i] ? wfi_layout_at(&c->ids, e->in[i])->type : 0;
+        type[i] = layout[i] ? wfi_layout_at(&c->ids, layout[i])->type : 0;
     const wfi_infer *inf = wfi_infer_get(c, e->key, e->nin, type, site, in);
     if (!inf)
         return false;
@@ -183,15 +183,14 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
                                                            const uint32_t *layout, uint64_t hash, const char *site,
                                                            wf_tensor *const *in)
 {
+    wfi_bound results = { .key = key, .nin = nin, .alias = -1 };
+    if (!results_of(c, &results, layout, site, in))
+        return NULL;
     wfi_bound *e = add(c, sizeof *e + nin * sizeof *e->in, site);
     if (!e)
         return NULL;
-    e->key = key;
-    e->nin = nin;
-    e->alias = -1;
+    *e = results;
     memcpy(e->in, layout, nin * sizeof *layout);
-    if (!results_of(c, e, site, in))
-        return NULL;
     e->bytes = wfi_type_at(&c->ids, e->type[0])->bytes;
     for (uint32_t i = 0; i < nin && i < 2; i++)
         if (layout[i]) {

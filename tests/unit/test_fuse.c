@@ -1,14 +1,11 @@
 /* Fusion: graph text in, graph text out; and fused steps against eager ones, bit for bit, over shapes that make every
  * way through the tile machine: flat, rows, repeated rows, what is brought into tiles, streamed results, threads. */
-#include "refeval.h"
+#include "pass_text.h"
 #include "passes/fuse.h"
-#include "passes/graph_text.h"
 
 #define LEAVES "v0 = input 0 : f32[8,32]\nv1 = input 1 : f32[32]\nv2 = var 0 : f32[8,32]\n"
 
-static const struct {
-    const char *what, *in, *out;
-} texts[] = {
+static const pass_text texts[] = {
     { "a chain, with a row that repeats", LEAVES "v3 = add v0 v1 : f32[8,32]\nv4 = relu v3 : f32[8,32]\nresult 4 v4\n",
       LEAVES "v3 = fused(add i0 i1; relu t0) v0 v1 : f32[8,32]\nresult 4 v3\n" },
     { "a value that is used twice inside, and one that leaves as well",
@@ -34,34 +31,8 @@ static const struct {
 static void text_in_text_out(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        wfi_mem mem;
-        wfi_ids ids;
-        wfi_graph in, out, again;
-        char err[256] = "";
-        wfi_mem_init(&mem, NULL, NULL, 0);
-        assert_true(wfi_ids_init(&ids, &mem));
-        wfi_graph_init(&in, &mem, &ids);
-        wfi_graph_init(&out, &mem, &ids);
-        wfi_graph_init(&again, &mem, &ids);
-        if (!wfi_graph_parse(texts[i].in, &in, err, sizeof err) || !wfi_fuse(&in, &out) ||
-            !wfi_graph_verify(&out, err, sizeof err))
-            fail_msg("%s: %s", texts[i].what, err);
-        wfi_text t = { .mem = &mem };
-        wfi_graph_print(&out, &t);
-        assert_string_equal(wfi_text_str(&t), texts[i].out);
-        if (!wfi_graph_parse(texts[i].out, &again, err, sizeof err)) /* and the text of a body parses back */
-            fail_msg("%s: %s", texts[i].what, err);
-        assert_int_equal(again.nnode, out.nnode);
-        for (size_t k = 0; k < out.nnode; k++)
-            assert_int_equal(again.node[k].hash, out.node[k].hash);
-        wfi_text_free(&t);
-        wfi_graph_free(&in);
-        wfi_graph_free(&out);
-        wfi_graph_free(&again);
-        wfi_ids_free(&ids);
-        assert_int_equal(atomic_load(&mem.live), 0);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_pass(&texts[i], wfi_fuse);
 }
 
 /* ---- bits ---- */

@@ -1,13 +1,10 @@
 /* Simplification: graph text in, graph text out. What is not exact for every operand must stay. */
-#include "refeval.h"
-#include "passes/graph_text.h"
+#include "pass_text.h"
 #include "passes/simplify.h"
 
 #define X "v0 = var 0 : f32[4,8]\n"
 
-static const struct {
-    const char *what, *in, *out;
-} texts[] = {
+static const pass_text texts[] = {
     { "equal nodes are one",
       X "v1 = exp v0 : f32[4,8]\nv2 = exp v0 : f32[4,8]\nv3 = add v1 v2 : f32[4,8]\nresult 1 v3\n",
       X "v1 = exp v0 : f32[4,8]\nv2 = add v1 v1 : f32[4,8]\nresult 1 v2\n" },
@@ -49,28 +46,8 @@ static const struct {
 static void text_in_text_out(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        wfi_mem mem;
-        wfi_ids ids;
-        wfi_graph in, out;
-        char err[256] = "";
-        wfi_mem_init(&mem, NULL, NULL, 0);
-        assert_true(wfi_ids_init(&ids, &mem));
-        wfi_graph_init(&in, &mem, &ids);
-        wfi_graph_init(&out, &mem, &ids);
-        if (!wfi_graph_parse(texts[i].in, &in, err, sizeof err) || !wfi_simplify(&in, &out) ||
-            !wfi_graph_verify(&out, err, sizeof err))
-            fail_msg("%s: %s", texts[i].what, err);
-        wfi_text t = { .mem = &mem };
-        wfi_graph_print(&out, &t);
-        if (strcmp(wfi_text_str(&t), texts[i].out) != 0)
-            fail_msg("%s:\n%s", texts[i].what, wfi_text_str(&t));
-        wfi_text_free(&t);
-        wfi_graph_free(&in);
-        wfi_graph_free(&out);
-        wfi_ids_free(&ids);
-        assert_int_equal(atomic_load(&mem.live), 0);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_pass(&texts[i], wfi_simplify);
 }
 
 int main(void)

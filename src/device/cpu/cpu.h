@@ -64,8 +64,11 @@ void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa); /* sets the tables */
 /* What several files of implementations need. */
 /* A view of `v` broadcast to the shape of `like`: stride 0 where it repeats. */
 void wfi_impl_broadcast(const wfi_view *v, const wfi_view *like, wfi_view *out);
-/* Gives `out` (same shape) the layout of `like` if that is dense, else row-major. */
-void wfi_impl_keep_layout(const wfi_view *like, wfi_view *out);
+/* Gives `out` the layout of `like` if that has its shape and is dense: true; else out stays row-major. */
+bool wfi_impl_keep_layout(const wfi_view *like, wfi_view *out);
+/* Gives all results, which have one shape, the layout of the first operand that has that shape and no holes (channels
+ * last stays channels last). */
+void wfi_impl_first_layout(wfi_bind *b);
 /* Bit mask of axes (negative ones counted from the end; n < 0 or an empty list: all of ndim). */
 uint32_t wfi_impl_axes(wf_dims axes, int32_t ndim);
 /* Some kernels have a fixed place for every operand, NULL where one is not given. b->params holds such a kernel's own

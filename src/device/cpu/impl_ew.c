@@ -1,28 +1,13 @@
 /* Element-wise primitives: one kernel serves every row of elementwise.def. */
-#include <string.h>
 #include "device/cpu/cpu.h"
 #include "kernel/ew/ew.h"
-
-/* Results keep the layout of the first operand that has their shape and no holes (channels last stays channels last).
- */
-static void choose_layout(wfi_bind *b)
-{
-    for (int32_t i = 0; i < b->nin; i++)
-        if (b->in[i].ndim == b->out->ndim &&
-            !memcmp(b->in[i].dim, b->out->dim, sizeof *b->out->dim * (size_t)b->out->ndim) &&
-            wfi_impl_dense(&b->in[i])) {
-            wfi_impl_keep_layout(&b->in[i], b->out);
-            return;
-        }
-}
 
 static const char *bind(const wfi_cpu *d, wfi_bind *b)
 {
     wfi_view in[3];
-    choose_layout(b);
+    wfi_impl_first_layout(b);
     for (int32_t i = 0; i < b->nin; i++) {
         wfi_impl_broadcast(&b->in[i], b->out, &in[i]);
-        in[i].dtype = b->in[i].dtype;
         if (wf_dtype_bytes(b->in[i].dtype) == wf_dtype_bytes(b->out->dtype))
             b->inplace |= 1u << i;
     }

@@ -1,21 +1,7 @@
 /* Fused nodes: the rows of a body for the tile machine. */
-#include <string.h>
 #include "device/cpu/cpu.h"
 #include "graph/body.h"
 #include "kernel/fused/fused.h"
-
-/* Results get the layout of the first operand that has their shape and no holes, as those of a single row do. */
-static void choose_layout(wfi_bind *b)
-{
-    for (int32_t i = 0; i < b->nin; i++)
-        if (b->in[i].ndim == b->out->ndim &&
-            !memcmp(b->in[i].dim, b->out->dim, sizeof *b->out->dim * (size_t)b->out->ndim) &&
-            wfi_impl_dense(&b->in[i])) {
-            for (int32_t k = 0; k < b->nout; k++)
-                wfi_impl_keep_layout(&b->in[i], &b->out[k]);
-            return;
-        }
-}
 
 static wf_dtype type_of(const wfi_body *body, const wfi_bind *b, uint16_t in)
 {
@@ -28,14 +14,13 @@ static const char *bind(const wfi_cpu *d, wfi_bind *b)
     wfi_view in[WFI_FUSED_IN];
     wfi_fused_spec s = { .nin = b->nin, .nout = b->nout, .nop = (int32_t)body->nop, .threads = b->threads };
     _Static_assert((int)WFI_BODY_OPS <= (int)WFI_FUSED_OPS && WFI_FUSED_PARAMS <= WFI_BIND_PARAMS, "a body fits");
-    choose_layout(b);
+    wfi_impl_first_layout(b);
     for (int32_t k = 0; k < b->nout; k++) {
         s.view[k] = &b->out[k];
         s.out[k] = (uint8_t)body->out[k];
     }
     for (int32_t i = 0; i < b->nin; i++) {
         wfi_impl_broadcast(&b->in[i], b->out, &in[i]);
-        in[i].dtype = b->in[i].dtype;
         s.view[b->nout + i] = &in[i];
     }
     for (uint32_t q = 0; q < body->nop; q++) {

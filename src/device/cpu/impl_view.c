@@ -30,11 +30,22 @@ bool wfi_impl_dense(const wfi_view *v)
     return true;
 }
 
-void wfi_impl_keep_layout(const wfi_view *like, wfi_view *out)
+bool wfi_impl_keep_layout(const wfi_view *like, wfi_view *out)
 {
-    if (like->ndim == out->ndim && !memcmp(like->dim, out->dim, sizeof *out->dim * (size_t)out->ndim) &&
-        wfi_impl_dense(like))
+    bool kept = like->ndim == out->ndim && !memcmp(like->dim, out->dim, sizeof *out->dim * (size_t)out->ndim) &&
+                wfi_impl_dense(like);
+    if (kept)
         memcpy(out->stride, like->stride, sizeof out->stride);
+    return kept;
+}
+
+void wfi_impl_first_layout(wfi_bind *b)
+{
+    int32_t i = 0;
+    while (i < b->nin && !wfi_impl_keep_layout(&b->in[i], b->out))
+        i++;
+    for (int32_t k = 1; i < b->nin && k < b->nout; k++)
+        wfi_impl_keep_layout(&b->in[i], &b->out[k]);
 }
 
 uint32_t wfi_impl_axes(wf_dims axes, int32_t ndim)

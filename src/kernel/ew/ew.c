@@ -56,16 +56,9 @@ static void classify(wfi_ew *p)
     int in = w->ndim - 1;
     p->rows = true;
     for (int k = 0; k < w->lanes; k++) {
-        int64_t run = lane[k].bytes;
-        bool whole = true, none = true;
-        for (int d = in; d >= 0; d--) {
-            whole = whole && lane[k].stride[d] == run;
-            none = none && lane[k].stride[d] == 0;
-            run *= w->dim[d];
-        }
         bool single = k > 0 && lane[k].stride[in] == 0 && w->dim[in] > 1;
         p->splat |= single ? 1u << (k - 1) : 0u;
-        p->flat |= whole || (k > 0 && none) ? 1u << k : 0u;
+        p->flat |= wfi_lane_flat(w, &lane[k]) || (k > 0 && wfi_lane_still(w, &lane[k])) ? 1u << k : 0u;
         p->rows = p->rows && (single || lane[k].stride[in] == lane[k].bytes);
     }
     if (w->ndim > 1 && w->dim[in] < SHORT_ROW)
@@ -87,9 +80,7 @@ static const char *prepare(int row, const wfi_view *y, const wfi_view *in, void 
         return why;
     int arity = rows[row].arity;
     const wfi_view *v[4] = { y, in, arity > 1 ? in + 1 : in, arity > 2 ? in + 2 : in };
-    wfi_ew p = {
-        .fn = WFI_K(wfi_ew_fns)[row][in[arity - 1].dtype],
-    };
+    wfi_ew p = { .fn = WFI_K(wfi_ew_fns)[row][in[arity - 1].dtype] };
     p.walk = wfi_walk_of(v, arity + 1, p.lane);
     classify(&p);
     int64_t moved = 0, written = p.walk.n * p.lane[0].bytes;

@@ -86,6 +86,25 @@ static inline wfi_walk wfi_walk_of(const wfi_view *const *v, int lanes, wfi_lane
     return w;
 }
 
+/* Is the lane contiguous in the order of the walk? Is it one element for all? */
+static inline bool wfi_lane_flat(const wfi_walk *w, const wfi_lane *lane)
+{
+    int64_t run = lane->bytes;
+    for (int d = w->ndim - 1; d >= 0; d--) {
+        if (lane->stride[d] != run)
+            return false;
+        run *= w->dim[d];
+    }
+    return true;
+}
+static inline bool wfi_lane_still(const wfi_walk *w, const wfi_lane *lane)
+{
+    for (int d = 0; d < w->ndim; d++)
+        if (lane->stride[d] != 0)
+            return false;
+    return true;
+}
+
 /* Element `lo` of the walk: the index of each dimension. */
 WFI_INLINE void wfi_walk_locate(const wfi_walk *w, int64_t lo, int64_t *at)
 {

@@ -21,7 +21,7 @@ typedef struct op {
 
 typedef struct params {
     wfi_walk walk;
-    int32_t nin, nout, nop, ntemp, threads;
+    int32_t nout, nop, ntemp, threads;
     int64_t tile, each, serial; /* elements of a tile; bytes of scratch a worker; elements that one thread does alone */
     int64_t room;               /* bytes of a temporary */
     bool rows;                  /* every lane moves by one element, or stands still, along a row */
@@ -30,14 +30,13 @@ typedef struct params {
     uint64_t repeats;           /* bit k: lane k is one row again and again: tiles, whole rows long, find it the same */
     uint64_t flat, still; /* bit k: lane k is contiguous in the order of the walk; is one element for all (of a row) */
     uint8_t temp[LANES_MAX]; /* of each lane: where it is brought, or a streamed result made; NOWHERE: in place */
-    uint8_t out_op[WFI_FUSED_OUT];
     op op[WFI_FUSED_OPS];
     wfi_lane lane[LANES_MAX]; /* results, then inputs */
 } params;
 _Static_assert(sizeof(params) <= WFI_FUSED_PARAMS, "params");
 
-/* Slots of a tile's pointers: lanes, then temporaries. */
-enum { SLOTS = LANES_MAX + WFI_FUSED_OPS + LANES_MAX };
+/* Slots of a tile's pointers: lanes, then temporaries, of which a lane and an op have one each at most. */
+enum { TEMPS_MAX = LANES_MAX + WFI_FUSED_OPS, SLOTS = LANES_MAX + TEMPS_MAX };
 
 /* ---- prepare ---- */
 
@@ -47,21 +46,16 @@ static void classify(params *p)
     const int in = w->ndim - 1;
     p->rows = w->ndim == 1 || w->dim[in] >= TILE_MIN;
     for (int k = 0; k < w->lanes; k++) {
-        int64_t run = p->lane[k].bytes;
-        bool whole = true, none = true;
-        for (int d = in; d >= 0; d--) {
-            whole = whole && p->lane[k].stride[d] == run;
-            none = none && p->lane[k].stride[d] == 0;
-            run *= w->dim[d];
-        }
-        bool again = k >= p->nout && p->lane[k].stride[in] == p->lane[k].bytes && in > 0;
+        const wfi_lane *lane = &p->lane[k];
+        const uint64_t bit = (uint64_t)1 << k;
+        bool input = k >= p->nout, single = input && lane->stride[in] == 0 && w->dim[in] > 1;
+        bool again = input && lane->stride[in] == lane->bytes && in > 0;
         for (int d = in - 1; d >= 0; d--)
-            again = again && p->lane[k].stride[d] == 0;
-        p->repeats |= again ? (uint64_t)1 << k : 0;
-        bool single = k >= p->nout && p->lane[k].stride[in] == 0 && w->dim[in] > 1;
-        p->flat |= whole ? (uint64_t)1 << k : 0;
-        p->still |= k >= p->nout && none && w->n > 1 ? (uint64_t)1 << k : 0;
-        p->rows = p->rows && (single || p->lane[k].stride[in] == p->lane[k].bytes);
+            again = again && lane->stride[d] == 0;
+        p->repeats |= again ? bit : 0;
+        p->flat |= wfi_lane_flat(w, lane) ? bit : 0;
+        p->still |= input && w->n > 1 && wfi_lane_still(w, lane) ? bit : 0;
+        p->rows = p->rows && (single || lane->stride[in] == lane->bytes);
     }
     for (int k = p->nout; p->rows && k < w->lanes; k++)
         if (p->lane[k].stride[in] == 0 && w->dim[in] > 1)
@@ -70,7 +64,7 @@ static void classify(params *p)
 
 /* A place is free again behind the last op that reads it. */
 typedef struct places {
-    int last[WFI_FUSED_OPS]; /* op that reads each temporary last; -1: free */
+    int last[TEMPS_MAX]; /* op that reads each temporary last; -1: free */
     int n;
 } places;
 
@@ -145,7 +139,7 @@ static int64_t moved(const params *p)
 
 static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
 {
-    params p = { .nin = s->nin, .nout = s->nout, .nop = s->nop, .threads = s->threads > 1 ? s->threads : 1 };
+    params p = { .nout = s->nout, .nop = s->nop, .threads = s->threads > 1 ? s->threads : 1 };
     int64_t widest = 1;
     if (s->nin > WFI_FUSED_IN || s->nout < 1 || s->nout > WFI_FUSED_OUT || s->nop > WFI_FUSED_OPS)
         return "too many operands or operators";
@@ -162,7 +156,6 @@ static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
         widest = p.lane[k].bytes > widest ? p.lane[k].bytes : widest;
     classify(&p);
     p.streams = p.walk.n * p.lane[0].bytes >= WFI_STREAM_RESULT && moved(&p) >= WFI_STREAM_ALL;
-    memcpy(p.out_op, s->out, sizeof p.out_op);
     assign(&p, s);
     p.tile = L1_BYTES / (widest * (p.ntemp + 1)) / 64 * 64;
     p.tile = p.tile > TILE_MAX ? TILE_MAX : p.tile < TILE_MIN ? TILE_MIN : p.tile;
@@ -263,23 +256,6 @@ static void tile(const job *j, char **at, int64_t lo, const int64_t *index, int6
     put_results(j, at, index, m);
 }
 
-/* The whole is one tile: what a small step costs is the way here. */
-static void only_tile(const job *j)
-{
-    static const int64_t first[WF_RANK_MAX];
-    const params *p = j->p;
-    char *at[SLOTS];
-    temporaries(p, j->scratch, at);
-    for (int k = 0; k < p->walk.lanes; k++) {
-        bool direct = p->temp[k] == NOWHERE;
-        at[k] = direct ? j->base[k] : NULL;
-        if (!direct && k >= p->nout)
-            bring(j, k, at[LANES_MAX + p->temp[k]], first, p->walk.n, true);
-    }
-    run_ops(p, at, p->walk.n);
-    put_results(j, at, first, p->walk.n);
-}
-
 static void chunk(void *arg, int64_t number, int worker)
 {
     const job *j = arg;
@@ -310,8 +286,11 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
     j.p = p, j.scratch = r->scratch, j.share = w->n, j.streams = p->streams;
     for (int k = 0; k < w->lanes; k++)
         j.base[k] = (char *)args[k] + p->lane[k].start;
-    if (p->small) {
-        only_tile(&j);
+    if (p->small) { /* what a small step costs is the way here */
+        static const int64_t first[WF_RANK_MAX];
+        char *at[SLOTS];
+        temporaries(p, j.scratch, at);
+        tile(&j, at, 0, first, w->n, true);
         return;
     }
     for (int k = 0; k < p->nout; k++) /* in place there is nothing to gain: the line of the result has been read */

@@ -85,4 +85,17 @@ WFI_INLINE void exp_down(vec_f32 *x, int n)
 #endif
 }
 #undef STEP
+
+/* exp of 32 elements less m, none of which is larger than m; e may be x. */
+WFI_INLINE void exp_down_group(float *e, const float *x, vec_f32 m)
+{
+    vec_f32 v[NV_f32];
+    for (int k = 0; k < NV_f32; k++) {
+        v[k] = ld_f32(x + k * VN_f32) - m;
+    }
+    exp_down(v, NV_f32);
+    for (int k = 0; k < NV_f32; k++) {
+        st_f32(e + k * VN_f32, v[k]);
+    }
+}
 #endif

@@ -192,14 +192,7 @@ static void exp_row_f32(void *x, int64_t n, const void *shift, int64_t shift_ste
     }
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        vec_f32 v[NV_f32];
-        for (int k = 0; k < NV_f32; k++) {
-            v[k] = ld_f32(d + i + k * VN_f32) - splat_f32(m);
-        }
-        exp_down(v, NV_f32);
-        for (int k = 0; k < NV_f32; k++) {
-            st_f32(d + i + k * VN_f32, v[k]);
-        }
+        exp_down_group(d + i, d + i, splat_f32(m));
     }
     if (i < n) {
         exp_sub_f32(d + i, n - i, shift, 0);

@@ -71,17 +71,14 @@ static inline FT FN(row_max)(const FT *x, int64_t n)
 /* exp of 32 elements minus m, none of which is larger than m */
 WFI_INLINE void FN(exp_group)(FT *e, const FT *x, FN(vec) m)
 {
-    FN(lanes) t;
-    for (int k = 0; k < FN(NV); k++) {
-        t.v[k] = FN(ld)(x + k * FN(VN)) - m;
-    }
     if (sizeof(FT) == 4) {
-        exp_down((vec_f32 *)(void *)t.v, FN(NV));
+        exp_down_group((float *)(void *)e, (const float *)(const void *)x, (vec_f32)m);
+        return;
     }
     for (int k = 0; k < FN(NV); k++) {
-        FN(st)(e + k * FN(VN), t.v[k]);
+        FN(st)(e + k * FN(VN), FN(ld)(x + k * FN(VN)) - m);
     }
-    for (int k = 0; sizeof(FT) > 4 && k < LANES; k++) {
+    for (int k = 0; k < LANES; k++) {
         e[k] = FN(wfi_exp)(e[k]);
     }
 }
