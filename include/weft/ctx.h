@@ -48,6 +48,9 @@ WF_API void wf_runtime_free(wf_runtime *rt);
 
 /* ---- context ---- */
 
+/* Gets what the context tells (WEFT_LOG): whole lines of text about a topic, valid during the call. */
+typedef void wf_log_fn(void *user, const char *topic, const char *text);
+
 typedef struct wf_ctx_opts {
     WF_HEAD;
     wf_mode mode WF_Z;        /* 0: WEFT_MODE (eager or lazy), else lazy */
@@ -55,6 +58,10 @@ typedef struct wf_ctx_opts {
     uint64_t seed WF_Z;       /* of initial values, shuffling and dropout; 0: WEFT_SEED, else 1 */
     const char *device WF_Z;  /* "cpu"; NULL: the best there is */
     wf_runtime *runtime WF_Z; /* NULL: a private one */
+    const char *log WF_Z;     /* topics that are told of, "plan,passes" (docs/environment.md); NULL: WEFT_LOG */
+    wf_log_fn *log_fn WF_Z;   /* who is told; NULL: WEFT_LOG_FILE, else standard error */
+    void *log_user WF_Z;      /* its first argument */
+    bool profile WF_Z;        /* commands of plans are timed; topic plan does so, too */
 } wf_ctx_opts;
 
 /* NULL options: all defaults. Returns NULL when memory is out; a wrong option is a pending error of the context. */

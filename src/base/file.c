@@ -291,3 +291,24 @@ wf_status wfi_file_write(wfi_file *f, const char *path, const void *data, size_t
     wfi_file_abandon(f);
     return s;
 }
+
+wf_status wfi_file_append(wfi_file *f, const char *path, const void *data, size_t bytes)
+{
+    int fd;
+    f->why[0] = 0;
+    f->status = WF_OK;
+    RETRY(f, fd, open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+    if (fd < 0)
+        return fault(f, path, "open", errno);
+    for (const char *p = data; bytes && f->status == WF_OK;) {
+        ssize_t k;
+        RETRY(f, k, write(fd, p, allowed(f, bytes)));
+        if (k <= 0)
+            (void)fault(f, path, "write", k ? errno : EIO);
+        else
+            p += k, bytes -= (size_t)k;
+    }
+    if (close(fd) < 0 && f->status == WF_OK)
+        (void)fault(f, path, "write", errno);
+    return f->status;
+}

@@ -57,6 +57,10 @@ WFI_USE wf_status wfi_file_put(wfi_file *f, const void *data, size_t bytes);
 WFI_USE wf_status wfi_file_commit(wfi_file *f);
 void wfi_file_abandon(wfi_file *f); /* instead of commit; harmless after it, and after a failure */
 
+/* Adds to the end of a file, which is made if it is not there; one write, so that lines of several processes stay
+ * whole. No promise that it survives a crash of the machine: for logs. */
+WFI_USE wf_status wfi_file_append(wfi_file *f, const char *path, const void *data, size_t bytes);
+
 /* begin, put and commit. */
 WFI_USE wf_status wfi_file_write(wfi_file *f, const char *path, const void *data, size_t bytes);
 

@@ -27,4 +27,8 @@ static inline size_t wfi_body_bytes(const wfi_body *b)
     return offsetof(wfi_body, op) + b->nop * sizeof *b->op;
 }
 
+/* A number that names the body by what it does over which shapes (in_type[nin]: of the operands): the same in every
+ * process of one build, never 0. */
+uint32_t wfi_body_id(const wfi_ids *ids, const wfi_body *b, const uint32_t *in_type);
+
 #endif

@@ -48,6 +48,7 @@ typedef struct wfi_graph {
     uint32_t *member;
     size_t nnode, nvalue, nin, nmember;
     size_t cap_node, cap_value, cap_in, cap_member;
+    struct wfi_trail *trail; /* borrowed: what passes leave behind (passes/trail.h); NULL: nobody asks */
 } wfi_graph;
 
 enum { WFI_NODE_INS = 32, WFI_NODE_OUTS = 4 }; /* at most */

@@ -8,6 +8,7 @@
 #include "passes/fuse.h"
 #include <string.h>
 #include "ops/op.h"
+#include "passes/trail.h"
 
 enum { OPERANDS_MAX = 16 }; /* of a group, results included: their tiles are in L1 together */
 
@@ -36,6 +37,12 @@ static bool same_shape(const wfi_graph *g, const wfi_node *a, const wfi_node *b)
 
 /* ---- may two groups be one? ---- */
 
+static const wfi_reason kind = { "kind", "only element-wise operators run as one kernel" },
+                        shape = { "shape", "they run over different index spaces" },
+                        length = { "length", "the kernel would have more operators than a body holds" },
+                        operands = { "operands", "the kernel would have too many operands and results" },
+                        order = { "order", "something between them needs a value of one for the other" };
+
 static bool inside(const fuser *f, uint32_t node, uint32_t a, uint32_t b)
 {
     return f->leader[node] == a || f->leader[node] == b;
@@ -53,14 +60,15 @@ static bool used_outside(const fuser *f, uint32_t v, uint32_t a, uint32_t b, uin
     return used;
 }
 
-/* A group runs where its last member stands. So everything that uses a result of it stands behind that member, no path
- * leads out of a group and back, and the order of the graph stays one in which operands come first. */
-static bool may_join(const fuser *f, uint32_t a, uint32_t b)
+/* Why two groups cannot be one, NULL: they can. A group runs where its last member stands. So everything that uses a
+ * result of it stands behind that member, no path leads out of a group and back, and the order of the graph stays one
+ * in which operands come first. */
+static const wfi_reason *refusal(const fuser *f, uint32_t a, uint32_t b)
 {
     uint32_t seen[OPERANDS_MAX], n = 0, outs = 0, last = f->last[a] > f->last[b] ? f->last[a] : f->last[b];
     bool early = false;
     if (f->count[a] + f->count[b] > WFI_BODY_OPS)
-        return false;
+        return &length;
     for (int side = 0; side < 2; side++)
         for (uint32_t k = side ? b : a; k != WFI_NO_VALUE; k = f->next[k]) {
             const wfi_node *m = &f->g->node[k];
@@ -72,12 +80,21 @@ static bool may_join(const fuser *f, uint32_t a, uint32_t b)
                 while (j < n && seen[j] != v)
                     j++;
                 if (j == OPERANDS_MAX)
-                    return false;
+                    return &operands;
                 seen[j] = v;
                 n += j == n;
             }
         }
-    return !early && outs <= WFI_NODE_OUTS && n + outs <= OPERANDS_MAX;
+    return early ? &order : outs > WFI_NODE_OUTS || n + outs > OPERANDS_MAX ? &operands : NULL;
+}
+
+/* Why node k and node m, which makes an operand of it, cannot be in one group. */
+static const wfi_reason *edge_refusal(const fuser *f, uint32_t m, uint32_t k)
+{
+    const wfi_node *a = &f->g->node[m], *b = &f->g->node[k];
+    if (!fusable(f->g, a) || !fusable(f->g, b))
+        return &kind;
+    return same_shape(f->g, a, b) ? refusal(f, f->leader[m], f->leader[k]) : &shape;
 }
 
 /* Members stay in the order of their numbers. */
@@ -102,11 +119,26 @@ static void grow(fuser *f)
     for (uint32_t k = 0; k < f->g->nnode; k++) {
         const wfi_node *n = &f->g->node[k];
         for (uint32_t i = 0; fusable(f->g, n) && i < n->nin; i++) {
-            uint32_t m = f->g->value[f->g->in[n->in0 + i]].node, a = f->leader[m], b = f->leader[k];
-            if (a != b && fusable(f->g, &f->g->node[m]) && same_shape(f->g, n, &f->g->node[m]) && may_join(f, a, b))
-                join(f, a, b);
+            uint32_t m = f->g->value[f->g->in[n->in0 + i]].node;
+            if (f->leader[m] != f->leader[k] && !edge_refusal(f, m, k))
+                join(f, f->leader[m], f->leader[k]);
         }
     }
+}
+
+/* A note on each value that an element-wise operator makes or uses and that still goes through memory. */
+static void leave_reasons(const fuser *f)
+{
+    const wfi_graph *g = f->g;
+    for (uint32_t k = 0; k < g->nnode; k++)
+        for (uint32_t i = 0; g->node[k].op < WFI_OP_COUNT && i < g->node[k].nin; i++) {
+            uint32_t v = g->in[g->node[k].in0 + i], m = v == WFI_NO_VALUE ? k : g->value[v].node;
+            if (f->leader[m] == f->leader[k] || g->node[m].op >= WFI_OP_COUNT ||
+                (!fusable(g, &g->node[m]) && !fusable(g, &g->node[k])))
+                continue;
+            const wfi_reason *why = edge_refusal(f, m, k);
+            wfi_trail_note(f->out->trail, why ? why : &order, g, m, k);
+        }
 }
 
 /* ---- writing ---- */
@@ -120,6 +152,17 @@ static uint16_t operand(wfi_body *b, uint32_t *in, uint32_t v)
     in[i] = v;
     b->nin += i == b->nin;
     return (uint16_t)i;
+}
+
+/* Is this group one that WEFT_SKIP leaves out? in: values of `out`. */
+static bool left_out(const fuser *f, const wfi_body *b, const uint32_t *in)
+{
+    uint32_t type[OPERANDS_MAX + 1];
+    if (!f->out->trail || !f->out->trail->skip)
+        return false;
+    for (uint32_t i = 0; i < b->nin; i++)
+        type[i] = f->out->value[in[i]].type;
+    return wfi_trail_skips(f->out->trail, "fuse", wfi_body_id(f->g->ids, b, type));
 }
 
 static bool write_fused(fuser *f, uint32_t group)
@@ -149,6 +192,12 @@ static bool write_fused(fuser *f, uint32_t group)
             b.type[b.nout++] = g->value[n->out0].type;
         }
         node[b.nop++] = k;
+    }
+    if (left_out(f, &b, in)) {
+        bool ok = true;
+        for (uint32_t i = 0; ok && i < b.nop; i++)
+            ok = wfi_graph_copy(f->out, g, node[i], f->value);
+        return ok;
     }
     uint32_t attr = wfi_ids_attr(g->ids, WFI_NODE_FUSED, &b, wfi_body_bytes(&b));
     uint32_t v = attr ? wfi_graph_add(f->out, WFI_NODE_FUSED, attr, b.nin, in, b.nout, b.type, g->node[node[0]].prov)
@@ -215,6 +264,8 @@ bool wfi_fuse(const wfi_graph *g, wfi_graph *out)
     if (ok) {
         list_users(g, f.user0, f.user);
         grow(&f);
+        if (out->trail)
+            leave_reasons(&f);
         ok = write_all(&f);
     }
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)

@@ -1,54 +1,71 @@
 #include "passes/passes.h"
 #include <stdio.h>
 #include <string.h>
-#include "base/env.h"
+#include "base/clock.h"
 #include "passes/fuse.h"
 #include "passes/graph_text.h"
 #include "passes/simplify.h"
 
-static const struct pass {
-    const char *name;
-    bool (*run)(const wfi_graph *g, wfi_graph *out);
-} passes[] = { { "simplify", wfi_simplify }, { "fuse", wfi_fuse } };
+const wfi_pass wfi_pass_list[] = { { "simplify", wfi_simplify }, { "fuse", wfi_fuse }, { NULL, NULL } };
 
-/* Is `name` in the list "a,b,c"? */
-static bool listed(const char *list, const char *name)
+static bool is_pass(const char *name, size_t n, const wfi_pass *more)
 {
-    const size_t n = strlen(name);
-    for (const char *s = list; s && (s = strstr(s, name)); s += n)
-        if ((s == list || s[-1] == ',') && (!s[n] || s[n] == ','))
+    for (const wfi_pass *p = wfi_pass_list; p->name; p++)
+        if (strlen(p->name) == n && !memcmp(p->name, name, n))
             return true;
-    return false;
+    return more && strlen(more->name) == n && !memcmp(more->name, name, n);
 }
 
-static bool verified(const wfi_graph *g, const char *after, char *err, size_t err_bytes)
+const char *wfi_passes_unknown(const char *list, const wfi_pass *more, size_t *n)
+{
+    while (list && *list) {
+        size_t word = strcspn(list, ","), name = strcspn(list, ",:");
+        if (word && !is_pass(list, name, more)) {
+            *n = word;
+            return list;
+        }
+        list += word + (list[word] == ',');
+    }
+    return NULL;
+}
+
+/* Shows a graph to whoever looks: the verifier, and the caller's watch. */
+static bool seen(const wfi_passes_opts *o, const char *pass, const wfi_graph *before, const wfi_graph *after, char *err,
+                 size_t err_bytes)
 {
     char why[256];
-    if (wfi_graph_verify(g, why, sizeof why))
-        return true;
-    snprintf(err, err_bytes, "after %s: %s", after, why);
-    return false;
+    if (o->check && !wfi_graph_verify(after, why, sizeof why)) {
+        snprintf(err, err_bytes, "after %s: %s", pass, why);
+        return false;
+    }
+    return !o->watch || o->watch(o->user, pass, before, after, err, err_bytes);
 }
 
-bool wfi_passes(wfi_graph *g, bool check, char *err, size_t err_bytes)
+static bool run(wfi_graph *g, const wfi_pass *pass, const wfi_passes_opts *o, char *err, size_t err_bytes)
 {
-    const char *skip = wfi_env_get("WEFT_SKIP");
-    if (check && !verified(g, "recording", err, err_bytes))
+    wfi_graph out;
+    wfi_trail *t = g->trail;
+    wfi_graph_init(&out, g->mem, g->ids);
+    out.trail = t;
+    uint64_t start = wfi_clock_ns();
+    bool ok = pass->run(g, &out);
+    uint64_t end = wfi_clock_ns();
+    if (t && t->ntime < WFI_TRAIL_PASSES)
+        t->time[t->ntime++] = (wfi_pass_time){ pass->name, end - start, (uint32_t)g->nnode, (uint32_t)out.nnode };
+    if (!ok)
+        snprintf(err, err_bytes, "out of memory");
+    ok = ok && seen(o, pass->name, g, &out, err, err_bytes);
+    wfi_graph_free(g);
+    *g = out;
+    return ok;
+}
+
+bool wfi_passes(wfi_graph *g, const wfi_passes_opts *o, char *err, size_t err_bytes)
+{
+    if (!seen(o, "recording", NULL, g, err, err_bytes))
         return false;
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        wfi_graph out;
-        if (listed(skip, passes[i].name))
-            continue;
-        wfi_graph_init(&out, g->mem, g->ids);
-        bool ok = passes[i].run(g, &out);
-        wfi_graph_free(g);
-        *g = out;
-        if (!ok) {
-            snprintf(err, err_bytes, "out of memory");
+    for (const wfi_pass *p = wfi_pass_list; p->name; p++)
+        if (!wfi_trail_skips(g->trail, p->name, 0) && !run(g, p, o, err, err_bytes))
             return false;
-        }
-        if (check && !verified(g, passes[i].name, err, err_bytes))
-            return false;
-    }
-    return true;
+    return !o->more || wfi_trail_skips(g->trail, o->more->name, 0) || run(g, o->more, o, err, err_bytes);
 }

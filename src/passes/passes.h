@@ -1,11 +1,30 @@
 /* passes.h - the passes that a step's graph goes through before it is planned, in their order. */
 #ifndef WFI_PASSES_PASSES_H
 #define WFI_PASSES_PASSES_H
-#include "graph/graph.h"
+#include "passes/trail.h"
 
-/* Replaces g by what the passes make of it. WEFT_SKIP names passes that are left out (simplify,fuse). check: the
- * verifier looks at the graph before the first and after each. False: err has the reason, "out of memory" or what is
- * wrong. */
-bool wfi_passes(wfi_graph *g, bool check, char *err, size_t err_bytes);
+typedef struct wfi_pass {
+    const char *name;
+    bool (*run)(const wfi_graph *g, wfi_graph *out); /* false: out of memory */
+} wfi_pass;
+
+extern const wfi_pass wfi_pass_list[]; /* ends with a NULL name */
+
+typedef struct wfi_passes_opts {
+    bool check;           /* the verifier looks at the graph before the first pass and after each */
+    const wfi_pass *more; /* tests: a pass that runs behind the others, or NULL */
+    /* Called behind each pass that ran, and once before with pass "recording" and before NULL. False: err has the
+     * reason, and nothing more is run. NULL: nobody watches. */
+    bool (*watch)(void *user, const char *pass, const wfi_graph *before, const wfi_graph *after, char *err,
+                  size_t err_bytes);
+    void *user;
+} wfi_passes_opts;
+
+/* Replaces g by what the passes make of it. g->trail names what is left out and takes notes and times. False: err has
+ * the reason, "out of memory" or what is wrong. */
+bool wfi_passes(wfi_graph *g, const wfi_passes_opts *o, char *err, size_t err_bytes);
+
+/* The first word of "simplify,fuse:1a2b3c4d" that names no pass, or NULL; *n: its length. */
+const char *wfi_passes_unknown(const char *list, const wfi_pass *more, size_t *n);
 
 #endif

@@ -383,6 +383,29 @@ static bool refused(wf_ctx *c, const char *why)
     return false;
 }
 
+/* A list of passes that names one that is not there is the user's mistake. */
+static bool right_list(wf_ctx *c, const char *variable)
+{
+    size_t n;
+    const char *word = wfi_passes_unknown(wfi_env_get(variable), c->more_pass, &n);
+    if (word)
+        wfi_error_set(c, WF_ERR_ARG, "", NULL, "%s names \"%.*s\", which is no pass; docs/environment.md lists them",
+                      variable, (int)(n < 40 ? n : 40), word);
+    return !word;
+}
+
+/* The graph that is planned: the trace, and what the passes make of it. */
+static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
+{
+    char err[512] = "out of memory";
+    const wfi_passes_opts o = { .check = checking(), .more = c->more_pass };
+    p->trail = (wfi_trail){ .mem = c->mem, .skip = wfi_env_get("WEFT_SKIP") };
+    wfi_graph_init(&p->graph, c->mem, &c->ids);
+    p->graph.trail = &p->trail;
+    return right_list(c, "WEFT_SKIP") && wfi_lower_trace(c, t, &p->graph) &&
+           (wfi_passes(&p->graph, &o, err, sizeof err) || refused(c, err));
+}
+
 static bool proven(builder *b)
 {
     char err[256];
@@ -417,10 +440,7 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
         return NULL;
     const char *reuse = wfi_env_get("WEFT_REUSE");
     p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
-    wfi_graph_init(&p->graph, c->mem, &c->ids);
-    char err[256];
-    bool ok =
-        wfi_lower_trace(c, t, &p->graph) && (wfi_passes(&p->graph, checking(), err, sizeof err) || refused(c, err));
+    bool ok = graph(c, p, t);
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
     builder b = { .c = c,
                   .p = p,
@@ -451,6 +471,7 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
                             p->storage, p->ext,      p->ext_arg0,      p->ext_args,     p->ext_ptr,
                             p->fresh,   p->out,      p->value_storage, p->value_layout, p->konst };
     wfi_graph_free(&p->graph);
+    wfi_trail_free(&p->trail);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         wfi_mem_free(c->mem, parts[i]);
     wfi_mem_free(c->mem, p);

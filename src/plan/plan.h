@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "device/device.h"
 #include "graph/graph.h"
+#include "passes/trail.h"
 
 typedef enum wfi_place {
     WFI_PLACE_NONE = 0,
@@ -67,6 +68,7 @@ struct wfi_plan {
     bool reuse;                             /* storages share memory (WEFT_REUSE=0 turns it off) */
     uint32_t *cmd_node;                     /* node of each command, for texts */
     wfi_graph graph;                        /* what it was made from */
+    wfi_trail trail;                        /* what the passes left behind */
     uint32_t *value_storage, *value_layout; /* of each value of the graph */
     const char **cmd_impl;                  /* "cpu.gemm" */
     uint64_t runs;

@@ -112,6 +112,19 @@ static uint64_t seed_of(wf_ctx *c, const wf_ctx_opts *o)
     return o->seed ? o->seed : (uint64_t)n;
 }
 
+static void start_log(wf_ctx *c, const wf_ctx_opts *o)
+{
+    size_t n;
+    c->log = (wfi_log){ c->mem, o->log ? o->log : wfi_env_get("WEFT_LOG"), NULL, o->log_fn, o->log_user };
+    if (!o->log || !o->log_fn)
+        c->log.file = wfi_env_get("WEFT_LOG_FILE");
+    const char *word = wfi_log_unknown(c->log.topics, &n);
+    if (word)
+        wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL, "%s names \"%.*s\": plan, passes, fusion or all was expected",
+                      o->log ? "log" : "WEFT_LOG", (int)(n < 40 ? n : 40), word);
+    c->profile = o->profile || wfi_log_on(&c->log, "plan");
+}
+
 static bool start(wf_ctx *c)
 {
     c->r.cursor = &wfi_record_sentinel;
@@ -155,6 +168,7 @@ wf_ctx *wf_ctx_new(const wf_ctx_opts *o)
     if (o->unnamed)
         wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL, "options need names: .threads = 2");
     c->mode = mode_of(c, o);
+    start_log(c, o);
     c->seed = seed_of(c, o);
     if (o->device && strcmp(o->device, "cpu"))
         wfi_error_set(c, WF_ERR_UNSUPPORTED, "wf_ctx_new", NULL, "device \"%.40s\" is not known; there is: cpu",

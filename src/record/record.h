@@ -14,6 +14,7 @@
 #ifndef WFI_RECORD_RECORD_H
 #define WFI_RECORD_RECORD_H
 #include <stdarg.h>
+#include "base/log.h"
 #include "base/mem.h"
 #include "device/device.h"
 #include "graph/ids.h"
@@ -255,6 +256,9 @@ struct wf_ctx {
     void *arena;
     size_t arena_cap;
     wfi_plan *last_plan;
+    wfi_log log;
+    bool profile;                     /* commands are timed */
+    const struct wfi_pass *more_pass; /* tests: runs behind the other passes */
     char *explain;
     wf_tensor **adj; /* the reverse sweep's */
     size_t cap_adj;

@@ -1,7 +1,9 @@
 /* Fusion: graph text in, graph text out; and fused steps against eager ones, bit for bit, over shapes that make every
  * way through the tile machine: flat, rows, repeated rows, what is brought into tiles, streamed results, threads. */
 #include "pass_text.h"
+#include "graph/body.h"
 #include "passes/fuse.h"
+#include "passes/trail.h"
 
 #define LEAVES "v0 = input 0 : f32[8,32]\nv1 = input 1 : f32[32]\nv2 = var 0 : f32[8,32]\n"
 
@@ -33,6 +35,106 @@ static void text_in_text_out(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check_pass(&texts[i], wfi_fuse);
+}
+
+/* ---- reasons, and groups that are left out ---- */
+
+typedef struct given { /* a parsed graph and what the pass makes of it */
+    wfi_mem mem;
+    wfi_ids ids;
+    wfi_graph in, out;
+    wfi_trail trail;
+} given;
+
+static void fuse_text(given *t, const char *text, const char *skip)
+{
+    char err[256] = "";
+    memset(t, 0, sizeof *t);
+    wfi_mem_init(&t->mem, NULL, NULL, 0);
+    assert_true(wfi_ids_init(&t->ids, &t->mem));
+    wfi_graph_init(&t->in, &t->mem, &t->ids);
+    wfi_graph_init(&t->out, &t->mem, &t->ids);
+    t->trail = (wfi_trail){ .mem = &t->mem, .skip = skip };
+    t->out.trail = &t->trail;
+    if (!wfi_graph_parse(text, &t->in, err, sizeof err) || !wfi_fuse(&t->in, &t->out) ||
+        !wfi_graph_verify(&t->out, err, sizeof err))
+        fail_msg("%s", err);
+}
+
+static void drop(given *t)
+{
+    wfi_graph_free(&t->in);
+    wfi_graph_free(&t->out);
+    wfi_trail_free(&t->trail);
+    wfi_ids_free(&t->ids);
+    assert_int_equal(atomic_load(&t->mem.live), 0);
+}
+
+/* "exp neg kind, ...": what makes a value, what uses it, why they are not one kernel. */
+static const struct {
+    const char *in, *notes;
+} refused[] = {
+    { LEAVES "v3 = add v0 v1 : f32[8,32]\nv4 = relu v3 : f32[8,32]\nresult 4 v4\n", "" },
+    { LEAVES "v3 = exp v1 : f32[32]\nv4 = add v0 v3 : f32[8,32]\nresult 4 v4\n", "exp add shape\n" },
+    { LEAVES "v3 = exp v0 : f32[8,32]\nv4 = permute v3 perm=[1,0] : f32[32,8]\nv5 = neg v4 : f32[32,8]\nresult 4 v5\n",
+      "exp permute kind\npermute neg kind\n" },
+    { LEAVES "v3 = exp v0 : f32[8,32]\nv4 = flip v3 axes=0 : f32[8,32]\nv5 = add v3 v4 : f32[8,32]\nresult 4 v5\n",
+      "exp flip kind\nexp add order\nflip add kind\n" },
+};
+
+static void reasons(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        given t;
+        char text[512] = "";
+        fuse_text(&t, refused[i].in, NULL);
+        for (size_t k = 0; k < t.trail.nnote; k++) {
+            const wfi_note *n = &t.trail.note[k];
+            size_t at = strlen(text);
+            snprintf(text + at, sizeof text - at, "%s %s %s\n", wfi_op_table[n->op[0]].name,
+                     wfi_op_table[n->op[1]].name, n->why->code);
+        }
+        assert_string_equal(text, refused[i].notes);
+        drop(&t);
+    }
+}
+
+/* Two groups; each is left out by its number, which does not depend on the other. */
+static void one_group_less(void **state)
+{
+    (void)state;
+    static const char text[] =
+        LEAVES "v3 = add v0 v1 : f32[8,32]\nv4 = relu v3 : f32[8,32]\nv5 = permute v4 perm=[1,0] : f32[32,8]\n"
+               "v6 = exp v5 : f32[32,8]\nv7 = neg v6 : f32[32,8]\nresult 4 v7\n";
+    given t;
+    uint32_t id[2], n = 0;
+    fuse_text(&t, text, NULL);
+    for (size_t k = 0; k < t.out.nnode; k++)
+        if (t.out.node[k].op == WFI_NODE_FUSED) {
+            const wfi_node *f = &t.out.node[k];
+            uint32_t type[4];
+            for (uint32_t i = 0; i < f->nin; i++)
+                type[i] = t.out.value[t.out.in[f->in0 + i]].type;
+            assert_true(n < 2);
+            id[n++] = wfi_body_id(&t.ids, wfi_attr_data(&t.ids, f->payload), type);
+        }
+    assert_int_equal(n, 2);
+    drop(&t);
+    for (int i = 0; i < 3; i++) { /* the first, the second, both */
+        char skip[64];
+        snprintf(skip, sizeof skip, "nothing,fuse:%08x,fuse:%08x", id[i == 1], id[i > 0]);
+        fuse_text(&t, text, skip);
+        uint32_t fused = 0, single = 0;
+        for (size_t k = 0; k < t.out.nnode; k++) {
+            fused += t.out.node[k].op == WFI_NODE_FUSED;
+            single += t.out.node[k].op == WFI_OP_relu || t.out.node[k].op == WFI_OP_neg;
+        }
+        assert_int_equal(fused, i == 2 ? 0 : 1);
+        assert_int_equal(single, i == 2 ? 2 : 1);
+        assert_int_equal(t.out.nnode, 3 + 6 - fused);
+        drop(&t);
+    }
 }
 
 /* ---- bits ---- */
@@ -136,6 +238,7 @@ static void same_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(text_in_text_out), cmocka_unit_test(same_bits) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(text_in_text_out), cmocka_unit_test(reasons),
+                                        cmocka_unit_test(one_group_less), cmocka_unit_test(same_bits) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
