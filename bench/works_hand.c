@@ -134,7 +134,7 @@ static void update(hand *h, mat p, mat g)
     memcpy(s.v, v, sizeof v);
     declined(h, h->cpu.optim->prepare(&s, c->params, &scratch), scratch);
     c->run = h->cpu.optim->run;
-    c->args[0] = c->args[2] = p.data, c->args[4] = g.data, c->args[5] = h->one.data, c->args[6] = h->rate;
+    c->args[0] = c->args[1] = p.data, c->args[2] = g.data, c->args[3] = h->one.data, c->args[4] = h->rate;
 }
 
 /* Gradients of a linear layer and its update; returns the gradient of its input, which is not wanted at the first. */

@@ -59,8 +59,9 @@ typedef struct wfi_bind {
     wfi_view *out;      /* out[nout]: dtype and shape stand, strides are row-major and may be changed */
     int32_t threads;
 
-    wfi_kernel_fn *fn; /* NULL with alias >= 0: no work at all */
-    void *params;      /* WFI_BIND_PARAMS bytes, aligned to 64 */
+    wfi_kernel_fn *fn;   /* NULL with alias >= 0: no work at all */
+    wfi_kernel_fn *list; /* may run several such nodes at once (a wfi_kernel_list); NULL: there is no such function */
+    void *params;        /* WFI_BIND_PARAMS bytes, aligned to 64 */
     size_t params_bytes;
     size_t scratch;
     int32_t alias;                     /* out[0] is a view of operand `alias` (-1: it is not) ... */

@@ -157,7 +157,7 @@ wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
         c->st.arena_bytes = p->arena;
         c->st.arena_bound = p->bound;
         c->last_plan = p;
-        wf_status s = c->rt->device->api->submit(c->queue, p->cmd, p->ncmd, NULL, 0, 0);
+        wf_status s = c->rt->device->api->submit(c->queue, p->run, p->nrun, NULL, 0, 0);
         if (s == WF_OK)
             hand_out(c, p);
         else {

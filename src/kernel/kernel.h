@@ -44,6 +44,18 @@ typedef struct wfi_run {
 
 typedef void wfi_kernel_fn(const void *params, void *const *args, const wfi_run *run);
 
+/* Several runs of one kernel, none of which touches what another one writes. A family may have a function for them: its
+ * `params` is such a list, its args are not used, its scratch the largest of theirs. */
+typedef struct wfi_kernel_item {
+    const void *params;
+    void *const *args;
+} wfi_kernel_item;
+
+typedef struct wfi_kernel_list {
+    const wfi_kernel_item *item;
+    uint32_t n;
+} wfi_kernel_list;
+
 static inline void wfi_fault_index(wfi_fault *f, int64_t value, int64_t position, int64_t size)
 {
     int none = 0;

@@ -8,12 +8,22 @@
 
 const wfi_pass wfi_pass_list[] = { { "simplify", wfi_simplify }, { "fuse", wfi_fuse }, { NULL, NULL } };
 
+static const char *const planning[] = { "join" }; /* steps behind the passes (src/plan) that can be left out as well */
+
+static bool is_word(const char *word, const char *name, size_t n)
+{
+    return strlen(word) == n && !memcmp(word, name, n);
+}
+
 static bool is_pass(const char *name, size_t n, const wfi_pass *more)
 {
     for (const wfi_pass *p = wfi_pass_list; p->name; p++)
-        if (strlen(p->name) == n && !memcmp(p->name, name, n))
+        if (is_word(p->name, name, n))
             return true;
-    return more && strlen(more->name) == n && !memcmp(more->name, name, n);
+    for (size_t i = 0; i < sizeof planning / sizeof *planning; i++)
+        if (is_word(planning[i], name, n))
+            return true;
+    return more && is_word(more->name, name, n);
 }
 
 const char *wfi_passes_unknown(const char *list, const wfi_pass *more, size_t *n)

@@ -276,9 +276,10 @@ static bool flatten(builder *b)
     p->cmd = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd);
     p->cmd_node = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_node);
     p->cmd_impl = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_impl);
+    p->cmd_list = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_list);
     p->args = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->args);
     p->where = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->where);
-    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->args || !p->where)
+    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->cmd_list || !p->args || !p->where)
         return false;
     uint32_t at = 0;
     for (size_t k = 0; k < b->g->nnode; k++) {
@@ -295,6 +296,7 @@ static bool flatten(builder *b)
                                .faults = b->bound[k]->faults };
         p->cmd_node[q] = (uint32_t)k;
         p->cmd_impl[q] = b->bound[k]->impl;
+        p->cmd_list[q] = b->bound[k]->list;
         for (uint32_t i = 0; i < n->nout; i++)
             put_arg(b, &at, n->out0 + i);
         for (uint32_t i = 0; i < n->nin; i++)
@@ -427,7 +429,7 @@ static bool build(builder *b)
         inplace_vars(b);
         donate(b);
     }
-    if (!offsets(b) || !flatten(b) || !externals(b))
+    if (!offsets(b) || !flatten(b) || !externals(b) || !wfi_plan_join(b->c->mem, p))
         return false;
     settle(b);
     return proven(b);
@@ -467,9 +469,10 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
         return;
     if (c->last_plan == p)
         c->last_plan = NULL;
-    void *const parts[] = { p->cmd,     p->cmd_node, p->cmd_impl,      p->args,         p->where,
-                            p->storage, p->ext,      p->ext_arg0,      p->ext_args,     p->ext_ptr,
-                            p->fresh,   p->out,      p->value_storage, p->value_layout, p->konst };
+    void *const parts[] = { p->cmd,      p->cmd_node, p->cmd_impl,      p->args,         p->where,
+                            p->storage,  p->ext,      p->ext_arg0,      p->ext_args,     p->ext_ptr,
+                            p->fresh,    p->out,      p->value_storage, p->value_layout, p->konst,
+                            p->cmd_list, p->run,      p->run0,          p->list,         p->item };
     wfi_graph_free(&p->graph);
     wfi_trail_free(&p->trail);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -153,6 +153,36 @@ static bool walk(const model *m)
     return true;
 }
 
+/* Does command b touch what command a writes? */
+static bool touches(const wfi_plan *p, uint32_t a, uint32_t b)
+{
+    const wfi_node *na = &p->graph.node[p->cmd_node[a]], *nb = &p->graph.node[p->cmd_node[b]];
+    for (uint32_t o = 0; o < na->nout; o++)
+        for (uint32_t i = 0; i < nb->nout + nb->nin; i++) {
+            uint32_t v = i < nb->nout ? nb->out0 + i : p->graph.in[nb->in0 + i - nb->nout];
+            uint32_t s = p->value_storage[na->out0 + o], t = v == WFI_NO_VALUE ? v : p->value_storage[v];
+            if (t != WFI_NO_VALUE && (s == t || overlap(&p->storage[s], &p->storage[t])))
+                return true;
+        }
+    return false;
+}
+
+/* Commands that run as one must not depend on their order; and all commands run, once. */
+static bool runs(const model *m)
+{
+    const wfi_plan *p = m->p;
+    uint32_t at = 0;
+    for (uint32_t r = 0; r < p->nrun; at = p->run0[++r]) {
+        if (p->run0[r] != at || p->run0[r + 1] <= at)
+            return wrong(m, at, 0, "it is not run once");
+        for (uint32_t a = at; a < p->run0[r + 1]; a++)
+            for (uint32_t b = at; b < p->run0[r + 1]; b++)
+                if (a != b && touches(p, a, b))
+                    return wrong(m, b, p->graph.node[p->cmd_node[b]].out0, "it runs beside what it needs");
+    }
+    return at == p->ncmd || wrong(m, at, 0, "it is not run once");
+}
+
 bool wfi_plan_check(wfi_mem *mem, const wfi_plan *p, char *err, size_t err_bytes)
 {
     model m = { p, wfi_mem_array(mem, p->graph.nvalue + 1, sizeof *m.root),
@@ -164,7 +194,7 @@ bool wfi_plan_check(wfi_mem *mem, const wfi_plan *p, char *err, size_t err_bytes
         m.root[i] = WFI_NO_VALUE;
     for (uint32_t i = 0; ok && i < p->nstorage; i++)
         m.holds[i] = WFI_NO_VALUE;
-    ok = ok && walk(&m);
+    ok = ok && walk(&m) && runs(&m);
     wfi_mem_free(mem, m.root);
     wfi_mem_free(mem, m.holds);
     return ok;

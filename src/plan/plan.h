@@ -71,6 +71,11 @@ struct wfi_plan {
     wfi_trail trail;                        /* what the passes left behind */
     uint32_t *value_storage, *value_layout; /* of each value of the graph */
     const char **cmd_impl;                  /* "cpu.gemm" */
+    wfi_kernel_fn **cmd_list;               /* of commands that may run with others like them; NULL */
+    wfi_cmd *run;                           /* what is submitted: run i are the commands run0[i] .. run0[i + 1) */
+    uint32_t *run0, nrun;
+    wfi_kernel_list *list; /* of runs of several commands, whose ... */
+    wfi_kernel_item *item; /* ... parameters and arguments these are */
     uint64_t runs;
 };
 typedef struct wfi_plan wfi_plan;
@@ -84,6 +89,10 @@ typedef struct wfi_memplan_item {
     size_t offset;
 } wfi_memplan_item;
 size_t wfi_memplan(wfi_mem *mem, wfi_memplan_item *item, uint32_t n, size_t *bound);
+
+/* Makes p->run of p->cmd: neighbours of one kernel that do not touch each other's memory are one. WEFT_SKIP=join leaves
+ * each alone. False: out of memory. */
+bool wfi_plan_join(wfi_mem *mem, wfi_plan *p);
 
 /* Proves from the plan alone that every command finds in memory what it was promised: each value is computed before it
  * is read, lies within its storage and the arena, and nothing that shares a byte with it is written in between. False:

@@ -31,11 +31,12 @@ static void print_values(const wfi_plan *p, const uint32_t *v, uint32_t n, uint3
     }
 }
 
-static void print_command(const wfi_plan *p, uint32_t q, wfi_text *t)
+/* joined: it runs with the command before */
+static void print_command(const wfi_plan *p, uint32_t q, bool joined, wfi_text *t)
 {
     const wfi_node *n = &p->graph.node[p->cmd_node[q]];
     char type[128];
-    wfi_text_addf(t, "%4u  %-24s", q, p->cmd_impl[q]);
+    wfi_text_addf(t, "%4u%c %-24s", q, joined ? '+' : ' ', p->cmd_impl[q]);
     print_values(p, NULL, n->nout, n->out0, t);
     wfi_text_add(t, " = ");
     wfi_graph_print_op(&p->graph, n, t);
@@ -64,8 +65,9 @@ void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t 
     if (p->bound)
         wfi_text_addf(t, " (%.3f)", (double)p->arena / (double)p->bound);
     wfi_text_addf(t, "; ran %llu times\n", (unsigned long long)p->runs);
-    for (uint32_t q = 0; q < p->ncmd; q++) {
-        print_command(p, q, t);
+    for (uint32_t q = 0, run = 0; q < p->ncmd; q++) {
+        run += q == p->run0[run + 1];
+        print_command(p, q, q > p->run0[run], t);
         if (site)
             print_sites(p, &p->graph.node[p->cmd_node[q]], site, user, t);
         wfi_text_addc(t, '\n');

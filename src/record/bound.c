@@ -113,6 +113,7 @@ static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, u
 static bool keep_bound(wf_ctx *c, wfi_bound *e, const wfi_bind *b, const uint32_t *layout, const char *site)
 {
     e->fn = b->fn;
+    e->list = b->list;
     e->scratch = b->scratch;
     e->alias = b->alias;
     memcpy(e->inplace, b->inplace_of, sizeof e->inplace);

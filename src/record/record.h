@@ -118,7 +118,7 @@ struct wf_var {
 typedef struct wfi_bound {
     struct wfi_bound *next;
     uint64_t key;
-    wfi_kernel_fn *fn;
+    wfi_kernel_fn *fn, *list; /* list: several such nodes at once, or NULL */
     const void *params;
     size_t scratch;
     uint32_t nin, nout;

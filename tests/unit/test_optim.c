@@ -6,13 +6,20 @@ static const wfi_optim_kernels *const tables[ISAS] = ISA_TABLES(wfi_optim);
 static const wfi_view scalars_view = { WF_F64, 1, { 8 }, { 1 } };
 enum { SLOTS = WFI_OPTIM_SLOTS };
 
+/* args: one for each slot */
 static void run_step(int isa, wfi_optim_spec s, void *const *args, int threads)
 {
     char params[WFI_PARAMS_MAX];
+    void *given[SLOTS];
     size_t scratch;
+    for (int i = 0, n = 0; i < SLOTS; i++) {
+        if (s.v[i]) {
+            given[n++] = args[i];
+        }
+    }
     s.threads = threads;
     assert_null(tables[isa]->prepare(&s, params, &scratch));
-    run_kernel(tables[isa]->run, params, args, scratch, threads);
+    run_kernel(tables[isa]->run, params, given, scratch, threads);
 }
 
 /* Values from torch 2.15, float64: w, gradient of step t (from 0) = (0.1 * (t + 1), -0.2, 0, 3 - t). */
@@ -191,6 +198,74 @@ static void test_bits(void **state)
     check(WFI_OPTIM_SGD, true, false, WF_BF16, WF_F32, WF_DIMS(300, 301), LAST, false, 64);
 }
 
+/* ---- lists ---- */
+
+/* One list of parameters of many sizes, types and optimisers gives the bits that each gives alone. */
+static void test_list(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = { 33, 0, 1, 16383, 16384, 70001, 5, 4096, 16000, 2000, 16 };
+    enum { N = sizeof sizes / sizeof *sizes };
+    const double s[8] = { 0.01, 0.9, 0.999, 1e-8, 0.02, 1 - 0.9, 1 - 0.999, 3 };
+    for (int isa = 0; isa < ISAS; isa++) {
+        for (int threads = 1; threads <= 3 && has_isa(isa); threads++) {
+            static char params[N][WFI_PARAMS_MAX];
+            tensor t[N][2][4];
+            void *args[N][2][SLOTS];
+            wfi_kernel_item item[N];
+            size_t scratch = 0, most = 0;
+            random_state = 99;
+            for (int i = 0; i < N; i++) {
+                const bool adamw = i % 2;
+                for (int k = 0; k < 4; k++) { /* w, m, v, g */
+                    wf_dtype type = i % 3 == 2 && (k == 0 || k == 3) ? WF_BF16 : WF_F32;
+                    for (int copy = 0; copy < 2; copy++) {
+                        t[i][copy][k] = tensor_new(type, WF_DIMS(sizes[i]), ROWS);
+                    }
+                    for (int64_t e = 0; e < sizes[i]; e++) {
+                        double x = sample(k);
+                        set(&t[i][0][k], e, x);
+                        set(&t[i][1][k], e, x);
+                    }
+                }
+                const wfi_view *w = &t[i][0][0].v, *m = &t[i][0][1].v, *v = &t[i][0][2].v, *g = &t[i][0][3].v;
+                wfi_optim_spec spec = { .kind = WFI_OPTIM_SGD,
+                                        .threads = threads,
+                                        .no_decay = i % 4 < 2,
+                                        .v = { w, NULL, w, NULL, g, NULL, &scalars_view } };
+                const wfi_view *const all[SLOTS] = { w, m, v, w, m, v, g, NULL, &scalars_view };
+                if (adamw) {
+                    spec.kind = WFI_OPTIM_ADAMW;
+                    memcpy(spec.v, all, sizeof all);
+                }
+                assert_null(tables[isa]->prepare(&spec, params[i], &scratch));
+                most = scratch > most ? scratch : most;
+                for (int copy = 0; copy < 2; copy++) {
+                    const tensor *x = t[i][copy];
+                    void *const a[SLOTS] = { x[0].at, x[1].at, x[2].at, x[0].at,
+                                             x[1].at, x[2].at, x[3].at, (void *)(uintptr_t)s };
+                    void *const b[SLOTS] = { x[0].at, x[0].at, x[3].at, (void *)(uintptr_t)s };
+                    memcpy(args[i][copy], adamw ? a : b, sizeof a);
+                }
+                item[i] = (wfi_kernel_item){ params[i], args[i][0] };
+                run_kernel(tables[isa]->run, params[i], args[i][1], scratch, 1);
+            }
+            run_kernel(tables[isa]->run_list, &(wfi_kernel_list){ item, N }, NULL, most, threads);
+            for (int i = 0; i < N; i++) {
+                for (int k = 0; k < 4; k++) {
+                    for (int64_t e = 0; e < sizes[i]; e++) {
+                        assert_true(same(get(&t[i][0][k], e), get(&t[i][1][k], e)));
+                    }
+                    for (int copy = 0; copy < 2; copy++) {
+                        check_guard(&t[i][copy][k]);
+                        tensor_free(&t[i][copy][k]);
+                    }
+                }
+            }
+        }
+    }
+}
+
 static void test_edges(void **state)
 {
     (void)state;
@@ -210,12 +285,12 @@ static void test_edges(void **state)
     assert_null(tables[0]->prepare(&s, params, &scratch));
     int64_t weight = 1;
     double s8[8] = { 0 };
-    run_kernel(tables[0]->run, params, (void *[SLOTS]){ NULL, NULL, NULL, NULL, NULL, &weight, s8 }, scratch, 1);
+    run_kernel(tables[0]->run, params, (void *[SLOTS]){ NULL, NULL, NULL, &weight, s8 }, scratch, 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_torch), cmocka_unit_test(test_bits),
-                                        cmocka_unit_test(test_edges) };
+                                        cmocka_unit_test(test_list), cmocka_unit_test(test_edges) };
     return cmocka_run_group_tests(tests, pools_up, pools_down);
 }

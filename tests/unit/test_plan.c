@@ -78,6 +78,18 @@ static void update(made *m) /* one variable is written in place, the other has r
     (void)wf_scope_return(m->c, s, b);
     assert_int_equal(wf_scope_end(m->c, s), WF_OK);
 }
+static void updates(made *m) /* two run as one; the third needs what the second makes */
+{
+    wf_scope s = wf_scope_begin(m->c, "updates");
+    static const double rate[8] = { 0.5 };
+    wf_tensor *g = wf_tensor_from(m->c, WF_F32, WF_DIMS(32), numbers), *one = wf_scalar(m->c, 1);
+    wf_tensor *h = wf_tensor_from(m->c, WF_F64, WF_DIMS(8), rate);
+    wf_tensor *a = wf_sgd_step(wf_value(m->v[0]), g, one, h), *b = wf_sgd_step(wf_value(m->v[1]), g, one, h);
+    (void)wf_scope_return(m->c, s, wf_sgd_step(g, b, one, h));
+    wf_assign(m->v[0], a);
+    wf_assign(m->v[1], b);
+    assert_int_equal(wf_scope_end(m->c, s), WF_OK);
+}
 
 static const struct {
     const char *name;
@@ -102,6 +114,14 @@ static const struct {
       "assign 0 from var.0, in place\n"
       "assign 1 from fresh.0\n"
       "result 1 from var.1\n" },
+    { "updates", updates,
+      "plan: 3 commands, 13 nodes; arena 0 bytes, at most 0 are live at once; ran 1 times\n"
+      "   0  cpu.optim.sgd            v4@var.0 = sgd_step v2@var.0 v0@input.0 v3@scalar.3 v1@input.1 : f32[32]\n"
+      "   1+ cpu.optim.sgd            v7@var.1 = sgd_step v5@var.1 v0@input.0 v6@scalar.7 v1@input.1 : f32[32]\n"
+      "   2  cpu.optim.sgd            v9@fresh.0 = sgd_step v0@input.0 v7@var.1 v8@scalar.10 v1@input.1 : f32[32]\n"
+      "result 12 from fresh.0\n"
+      "assign 0 from var.0, in place\n"
+      "assign 1 from var.1, in place\n" },
 };
 
 static made open_made(const char *name)
@@ -263,6 +283,18 @@ static void damage(const char *skip, int enough)
     p->arena -= 64;
     must_find(m.c, p, "an arena that is too small");
     p->arena += 64;
+    for (uint32_t r = 0; r + 1 < p->nrun; r++) { /* every command needs one before it */
+        uint32_t was = p->run0[r + 1];
+        p->run0[r + 1] = p->run0[r];
+        must_find(m.c, p, "a run of nothing");
+        p->run0[r + 1] = was;
+    }
+    uint32_t was = p->nrun, end = p->run0[1];
+    p->nrun = 1;
+    must_find(m.c, p, "commands that are not submitted");
+    p->run0[1] = p->ncmd;
+    must_find(m.c, p, "commands side by side that need each other");
+    p->nrun = was, p->run0[1] = end;
     must_pass(m.c, p);
     assert_true(overlaps > enough && swaps >= enough && wrong > 0);
     close_made(&m);

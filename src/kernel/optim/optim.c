@@ -3,20 +3,24 @@
 #include "kernel/optim/optim.h"
 #include "kernel/reduce/lines.h"
 
-enum { PIECE = 512 }; /* elements brought in at a time, if they are not used in place */
+enum {
+    PIECE = 512,  /* elements brought in at a time, if they are not used in place */
+    ALONE = 16384 /* elements that one thread does faster than several */
+};
 
 typedef struct params {
     nest all;
-    int64_t n;
+    int64_t n, stride; /* elements; of the scalars */
     wf_dtype type[NEST_OPS];
     wf_dtype weight_type;
     wfi_optim_kind kind;
     compute as;
     int32_t threads;
-    bool there[NEST_OPS];
+    int8_t arg[WFI_OPTIM_SLOTS]; /* the address of each slot among those that a run is given; -1: none */
     bool direct[NEST_OPS];
     bool in_place; /* all operands are direct: lines need no cutting */
-    bool momentum, nesterov;
+    bool flat;     /* ... and one line holds everything */
+    bool momentum, nesterov, no_decay;
 } params;
 _Static_assert(sizeof(params) <= WFI_PARAMS_MAX, "params");
 
@@ -44,11 +48,12 @@ typedef struct line {
 #undef FN
 
 /* moving: operands with elements, of which the first `results` are written; then weight and scalars.
- * from: the operand that a result equals if there is nothing to do. */
+ * from: the operand that a result equals if there is nothing to do. decay: the scalar that is the weight decay. */
 static const struct kind {
     int moving, results;
     int8_t from[3];
-} kinds[WFI_OPTIM_COUNT] = { { 7, 3, { 3, 4, 5 } }, { 5, 2, { 2, 3, 0 } } };
+    int8_t decay;
+} kinds[WFI_OPTIM_COUNT] = { { 7, 3, { 3, 4, 5 }, 4 }, { 5, 2, { 2, 3, 0 }, 2 } };
 
 /* ---- prepare ---- */
 
@@ -69,14 +74,14 @@ static const char *check(const wfi_optim_spec *s, bool momentum)
             why = "the sizes of the operands differ";
         }
     }
-    if (why || (why = view_fault(s->v[k->moving])) || (why = view_fault(s->v[k->moving + 1]))) {
+    const wfi_view *weight = s->v[k->moving], *scalars = s->v[k->moving + 1];
+    if (why || (weight && (why = view_fault(weight))) || (why = view_fault(scalars))) {
         return why;
     }
-    const wfi_view *weight = s->v[k->moving], *scalars = s->v[k->moving + 1];
-    if (view_elements(weight) != 1 || compute_of(weight->dtype) == AS_NONE) {
+    if (weight && (view_elements(weight) != 1 || compute_of(weight->dtype) == AS_NONE)) {
         return "the weight must be one number";
     }
-    if (scalars->dtype != WF_F64 || scalars->ndim != 1 || scalars->dim[0] != 8 || scalars->stride[0] != 1) {
+    if (scalars->dtype != WF_F64 || scalars->ndim != 1 || scalars->dim[0] != 8) {
         return "the scalars must be f64[8]";
     }
     return NULL;
@@ -96,13 +101,17 @@ static const char *prepare(const wfi_optim_spec *s, void *out, size_t *scratch)
     const wfi_view *w = s->v[k->from[0]], *v[NEST_OPS] = { NULL };
     params p;
     memset(&p, 0, sizeof p);
-    p.kind = s->kind, p.threads = s->threads > 0 ? s->threads : 1, p.momentum = momentum, p.nesterov = s->nesterov;
+    p.kind = s->kind, p.threads = s->threads > 0 ? s->threads : 1;
+    p.momentum = momentum, p.nesterov = s->nesterov, p.no_decay = s->no_decay;
     p.as = w->dtype == WF_F64 ? AS_F64 : AS_F32;
-    p.weight_type = s->v[k->moving]->dtype;
+    p.weight_type = s->v[k->moving] ? s->v[k->moving]->dtype : WF_DTYPE_NONE;
+    p.stride = s->v[k->moving + 1]->stride[0];
     p.n = view_elements(w);
+    for (int i = 0, given = 0; i < k->moving + 2; i++) {
+        p.arg[i] = s->v[i] ? (int8_t)given++ : -1;
+    }
     for (int i = 0; i < k->moving; i++) {
         v[i] = s->v[i];
-        p.there[i] = v[i] != NULL;
         p.type[i] = v[i] ? v[i]->dtype : WF_DTYPE_NONE;
     }
     for (int d = 0; d < w->ndim; d++) {
@@ -115,8 +124,9 @@ static const char *prepare(const wfi_optim_spec *s, void *out, size_t *scratch)
         bool alone = p.all.dim[p.all.nd - 1] == 1;
         p.direct[i] =
             p.type[i] == (p.as == AS_F32 ? WF_F32 : WF_F64) && (alone || nest_step(&p.all, i) == bytes_of(p.type[i]));
-        p.in_place &= p.direct[i] || !p.there[i];
+        p.in_place &= p.direct[i] || p.arg[i] < 0;
     }
+    p.flat = p.in_place && p.all.nd == 1;
     *scratch = p.in_place ? 0 : (size_t)p.threads * NEST_OPS * PIECE * 8;
     memcpy(out, &p, sizeof p);
     return NULL;
@@ -132,6 +142,26 @@ typedef struct job {
     int64_t per;
 } job;
 
+/* One step on a line that lies as it is computed. */
+static void step(const job *j, const line *l)
+{
+    const params *p = j->p;
+    const struct kind *k = &kinds[p->kind];
+    if (j->weight != 0) {
+        if (p->as == AS_F32) {
+            step_f32(p, l, j->s, j->weight);
+        } else {
+            step_f64(p, l, j->s, j->weight);
+        }
+        return;
+    }
+    for (int i = 0; i < k->results; i++) {
+        if (p->arg[i] >= 0 && l->at[i] != l->at[k->from[i]]) {
+            memcpy(l->at[i], l->at[k->from[i]], (size_t)(l->n * (p->as == AS_F32 ? 4 : 8)));
+        }
+    }
+}
+
 /* One piece: operands in, step, results out. */
 static void piece(const job *j, char *desk, const cursor *c, int64_t n)
 {
@@ -139,7 +169,7 @@ static void piece(const job *j, char *desk, const cursor *c, int64_t n)
     const struct kind *k = &kinds[p->kind];
     line l = { .n = n };
     for (int i = 0; i < k->moving; i++) {
-        if (!p->there[i]) {
+        if (p->arg[i] < 0) {
             continue;
         }
         char *at = j->args[i] + c->off[i];
@@ -148,22 +178,22 @@ static void piece(const job *j, char *desk, const cursor *c, int64_t n)
             load_line(p->as, l.at[i], at, p->type[i], n, nest_step(&p->all, i));
         }
     }
-    if (j->weight == 0) {
-        for (int i = 0; i < k->results; i++) {
-            if (p->there[i] && l.at[i] != l.at[k->from[i]]) {
-                memcpy(l.at[i], l.at[k->from[i]], (size_t)(n * (p->as == AS_F32 ? 4 : 8)));
-            }
-        }
-    } else if (p->as == AS_F32) {
-        step_f32(p, &l, j->s, j->weight);
-    } else {
-        step_f64(p, &l, j->s, j->weight);
-    }
+    step(j, &l);
     for (int i = 0; i < k->results; i++) {
-        if (p->there[i] && !p->direct[i]) {
+        if (p->arg[i] >= 0 && !p->direct[i]) {
             store_line(p->as, j->args[i] + c->off[i], l.at[i], p->type[i], n, nest_step(&p->all, i));
         }
     }
+}
+
+static void flat(const job *j, int64_t i, int64_t n)
+{
+    line l = { .n = n };
+    int64_t off = i * (j->p->as == AS_F32 ? 4 : 8);
+    for (int k = 0; k < kinds[j->p->kind].moving; k++) {
+        l.at[k] = j->args[k] ? j->args[k] + off : NULL;
+    }
+    step(j, &l);
 }
 
 static void chunk(void *arg, int64_t number, int worker)
@@ -173,6 +203,10 @@ static void chunk(void *arg, int64_t number, int worker)
     char *desk = p->in_place ? NULL : j->workers + (size_t)worker * NEST_OPS * PIECE * 8;
     int64_t i = number * j->per, end = least(p->n, i + j->per);
     cursor c;
+    if (p->flat) {
+        flat(j, i, end - i);
+        return;
+    }
     nest_at(&p->all, i, &c);
     while (i < end) {
         int64_t n = least(end - i, nest_left(&p->all, &c));
@@ -183,28 +217,97 @@ static void chunk(void *arg, int64_t number, int worker)
     }
 }
 
+static double weight_of(const params *p, const double *s, void *const *args)
+{
+    int slot = kinds[p->kind].moving;
+    double weight = s[7];
+    int64_t whole;
+    if (p->arg[slot] < 0) {
+        return weight;
+    }
+    if (is_float(p->weight_type)) {
+        load_f64(&weight, args[p->arg[slot]], p->weight_type, 1, 0);
+        return weight;
+    }
+    load_i64(&whole, args[p->arg[slot]], p->weight_type, 1, 0);
+    return (double)whole;
+}
+
+/* Where everything lies, and the numbers. */
+static void begin(job *j, const params *p, void *const *args, void *scratch)
+{
+    const int moving = kinds[p->kind].moving;
+    const double *s = args[p->arg[moving + 1]];
+    j->p = p, j->workers = scratch;
+    for (int i = 0; i < moving; i++) {
+        j->args[i] = p->arg[i] < 0 ? NULL : args[p->arg[i]];
+    }
+    for (int i = 0; i < 8; i++) {
+        j->s[i] = s[i * p->stride];
+    }
+    j->weight = weight_of(p, j->s, args);
+    j->s[kinds[p->kind].decay] = p->no_decay ? 0 : j->s[kinds[p->kind].decay];
+    j->per = p->n < 65536 ? (p->n < ALONE ? ALONE : (p->n / 4 + 63) & ~(int64_t)63) : 32768;
+}
+
 static void run(const void *params_, void *const *args, const wfi_run *r)
 {
     const params *p = params_;
-    const struct kind *k = &kinds[p->kind];
+    job j;
     if (p->n == 0) {
         return;
     }
-    job j = { .p = p, .workers = r->scratch };
-    for (int i = 0; i < k->moving; i++) {
-        j.args[i] = p->there[i] ? args[i] : NULL;
-    }
-    if (is_float(p->weight_type)) {
-        load_f64(&j.weight, args[k->moving], p->weight_type, 1, 0);
+    begin(&j, p, args, r->scratch);
+    if (p->n <= j.per) {
+        chunk(&j, 0, 0);
     } else {
-        int64_t w;
-        load_i64(&w, args[k->moving], p->weight_type, 1, 0);
-        j.weight = (double)w;
+        wfi_pool_run(pool_for(r, p->threads), (p->n + j.per - 1) / j.per, chunk, &j);
     }
-    memcpy(j.s, args[k->moving + 1], sizeof j.s);
-    j.per = p->n < 65536 ? (p->n < 16384 ? 16384 : (p->n / 4 + 63) & ~(int64_t)63) : 32768;
-    wfi_pool_run(pool_for(r, p->threads), (p->n + j.per - 1) / j.per, chunk, &j);
+}
+
+/* ---- a list of parameters ---- */
+
+typedef struct list_job {
+    const wfi_kernel_list *list;
+    void *scratch;
+} list_job;
+
+/* A parameter that is one chunk, or nothing. */
+static bool is_small(const params *p)
+{
+    return p->n < ALONE;
+}
+
+static void small_chunk(void *arg, int64_t number, int worker)
+{
+    const list_job *l = arg;
+    const wfi_kernel_item *it = &l->list->item[number];
+    const params *p = it->params;
+    job j;
+    if (is_small(p) && p->n) {
+        begin(&j, p, it->args, l->scratch);
+        chunk(&j, 0, worker);
+    }
+}
+
+/* Large parameters one after the other, cut into chunks; small ones side by side, if there is enough of them. */
+static void run_list(const void *list_, void *const *args, const wfi_run *r)
+{
+    list_job l = { list_, r->scratch };
+    int64_t small = 0;
+    int threads = INT32_MAX;
+    (void)args;
+    for (uint32_t i = 0; i < l.list->n; i++) {
+        const params *p = l.list->item[i].params;
+        threads = p->threads < threads ? p->threads : threads;
+        if (is_small(p)) {
+            small += p->n;
+        } else {
+            run(p, l.list->item[i].args, r);
+        }
+    }
+    wfi_pool_run(small > ALONE ? pool_for(r, threads) : NULL, l.list->n, small_chunk, &l);
 }
 
 extern const wfi_optim_kernels WFI_K(wfi_optim);
-const wfi_optim_kernels WFI_K(wfi_optim) = { prepare, run };
+const wfi_optim_kernels WFI_K(wfi_optim) = { prepare, run, run_list };

@@ -7,8 +7,9 @@ static void FN(adamw)(const line *l, const double *s, double weight)
     FT *w2 = l->at[0], *m2 = l->at[1], *v2 = l->at[2];
     const FT keep = (FT)(1 - s[0] * s[4]), c1 = (FT)(1 - s[1]), b2 = (FT)s[2], c2 = (FT)(1 - s[2]), eps = (FT)s[3];
     const FT step = (FT)(-s[0] / s[5]), root = (FT)(1 / __builtin_sqrt(s[6])), share = (FT)weight;
+    const int64_t n = l->n; /* the stores might change l, for all that the compiler knows */
     int64_t i = 0;
-    for (; i + FN(VN) <= l->n; i += FN(VN)) {
+    for (; i + FN(VN) <= n; i += FN(VN)) {
         FN(vec) a = FN(ld)(m + i), b = FN(ld)(v + i), d = FN(ld)(g + i), p = FN(ld)(w + i);
         d = share == 1 ? d : d / FN(splat)(share);
         a = FN(FMA)(d - a, FN(splat)(c1), a);
@@ -18,7 +19,7 @@ static void FN(adamw)(const line *l, const double *s, double weight)
         FN(st)(v2 + i, b);
         FN(st)(w2 + i, FN(FMA)(q, FN(splat)(step), p * FN(splat)(keep)));
     }
-    for (; i < l->n; i++) {
+    for (; i < n; i++) {
         FT a = m[i], b = v[i], d = g[i], p = w[i];
         d = share == 1 ? d : d / share;
         a = FN(SCALAR_FMA)(d - a, c1, a);
@@ -34,8 +35,9 @@ WFI_INLINE void FN(sgd)(const line *l, const double *s, double weight, bool mome
     const FT *w = l->at[2], *m = l->at[3], *g = l->at[4];
     FT *w2 = l->at[0], *m2 = l->at[1];
     const FT step = (FT)-s[0], mu = (FT)s[1], decay = (FT)s[2], share = (FT)weight;
+    const int64_t n = l->n; /* the stores might change l, for all that the compiler knows */
     int64_t i = 0;
-    for (; i + FN(VN) <= l->n; i += FN(VN)) {
+    for (; i + FN(VN) <= n; i += FN(VN)) {
         FN(vec) d = FN(ld)(g + i), p = FN(ld)(w + i);
         d = share == 1 ? d : d / FN(splat)(share);
         d = FN(FMA)(p, FN(splat)(decay), d);
@@ -46,7 +48,7 @@ WFI_INLINE void FN(sgd)(const line *l, const double *s, double weight, bool mome
         }
         FN(st)(w2 + i, FN(FMA)(d, FN(splat)(step), p));
     }
-    for (; i < l->n; i++) {
+    for (; i < n; i++) {
         FT d = g[i], p = w[i];
         d = share == 1 ? d : d / share;
         d = FN(SCALAR_FMA)(p, decay, d);
