@@ -78,6 +78,19 @@ void wfi_grad_lowered(const wf_vjp *v)
     (void)v; /* a mark: the sweep takes the lowering apart instead of calling a rule */
 }
 
+static uint32_t records(const wf_ctx *c)
+{
+    return c->r.tr ? (uint32_t)(c->r.cursor - c->r.base) : c->r.n;
+}
+
+/* Operators from record lo on belong to the gradient of record i: that tells the line they come from. */
+static void mark_rule(wf_ctx *c, uint32_t lo, uint32_t i)
+{
+    for (uint32_t k = lo; !c->run_now && !c->r.tr && k < c->r.n; k++)
+        if (WFI_KEY_OP(c->r.scratch[k].key) < WFI_OP_COUNT && !c->r.scratch[k].skip)
+            c->r.scratch[k].skip = i + 1;
+}
+
 static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
 {
     wf_ctx *c = s->c;
@@ -97,6 +110,7 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
     if (!any || !op->def->grad)
         return;
     size_t mark = c->nown;
+    uint32_t lo = records(c);
     wf_vjp v = { .in = hin,
                  .nin = (int32_t)nin,
                  .nout = op->nout,
@@ -115,6 +129,7 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
     for (uint32_t k = 0; k < nin && c->status == WF_OK; k++)
         if (want[k] && gin[k])
             add_to(s, in[k], gin[k]);
+    mark_rule(c, lo, i);
     if (c->run_now) /* temporaries of the rule die here */
         while (c->nown > mark) {
             wf_tensor *h = c->own[--c->nown];
@@ -181,11 +196,6 @@ static void walk(sweep *s, uint32_t lo, uint32_t hi)
         if (op < WFI_OP_COUNT && c->run_now && c->mark[i] != 2) /* an adjoint dies after its last use */
             set_adj(c, i, NULL);
     }
-}
-
-static uint32_t records(const wf_ctx *c)
-{
-    return c->r.tr ? (uint32_t)(c->r.cursor - c->r.base) : c->r.n;
 }
 
 /* The gradient of a composite without a rule of its own: its lowering is recorded again behind everything else, and

@@ -30,5 +30,6 @@ static inline size_t wfi_body_bytes(const wfi_body *b)
 /* A number that names the body by what it does over which shapes (in_type[nin]: of the operands): the same in every
  * process of one build, never 0. */
 uint32_t wfi_body_id(const wfi_ids *ids, const wfi_body *b, const uint32_t *in_type);
+uint32_t wfi_body_node_id(const wfi_graph *g, const wfi_node *n); /* of a FUSED node */
 
 #endif

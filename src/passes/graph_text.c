@@ -70,13 +70,27 @@ static void print_node(const wfi_graph *g, const wfi_node *n, wfi_text *t)
         wfi_text_add(t, i ? " " : " : ");
         print_type(g, g->value[n->out0 + i].type, t);
     }
-    wfi_text_addc(t, '\n');
+}
+
+void wfi_graph_print_noted(const wfi_graph *g, void (*note)(void *user, const wfi_node *n, wfi_text *t), void *user,
+                           wfi_text *t)
+{
+    for (size_t i = 0; i < g->nnode; i++) {
+        print_node(g, &g->node[i], t);
+        size_t end = t->n;
+        if (note) {
+            wfi_text_add(t, "  # ");
+            note(user, &g->node[i], t);
+            if (t->n == end + 4)
+                wfi_text_cut(t, end);
+        }
+        wfi_text_addc(t, '\n');
+    }
 }
 
 void wfi_graph_print(const wfi_graph *g, wfi_text *t)
 {
-    for (size_t i = 0; i < g->nnode; i++)
-        print_node(g, &g->node[i], t);
+    wfi_graph_print_noted(g, NULL, NULL, t);
 }
 
 /* ---- parsing ---- */

@@ -21,6 +21,9 @@
 /* "matmul", or "fused(mul i0 i1; add t0 i2)": operands of the node are i0, i1, ..., results of earlier ops t0, ... */
 void wfi_graph_print_op(const wfi_graph *g, const wfi_node *n, wfi_text *t);
 void wfi_graph_print(const wfi_graph *g, wfi_text *t); /* t->oom tells if memory ran out */
+/* The same with a comment behind each node: what `note` adds to t. */
+void wfi_graph_print_noted(const wfi_graph *g, void (*note)(void *user, const wfi_node *n, wfi_text *t), void *user,
+                           wfi_text *t);
 /* g: initialised and empty. False: one error text "line 3: ..."; g is then to be freed by the caller as it is. */
 bool wfi_graph_parse(const char *text, wfi_graph *g, char *err, size_t err_bytes);
 

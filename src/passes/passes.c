@@ -30,7 +30,8 @@ const char *wfi_passes_unknown(const char *list, const wfi_pass *more, size_t *n
 {
     while (list && *list) {
         size_t word = strcspn(list, ","), name = strcspn(list, ",:");
-        if (word && !is_pass(list, name, more)) {
+        bool whole = (word == 3 && !memcmp(list, "all", 3)) || (word == 9 && !memcmp(list, "recording", 9));
+        if (word && !whole && !is_pass(list, name, more)) {
             *n = word;
             return list;
         }
@@ -54,14 +55,11 @@ static bool seen(const wfi_passes_opts *o, const char *pass, const wfi_graph *be
 static bool run(wfi_graph *g, const wfi_pass *pass, const wfi_passes_opts *o, char *err, size_t err_bytes)
 {
     wfi_graph out;
-    wfi_trail *t = g->trail;
     wfi_graph_init(&out, g->mem, g->ids);
-    out.trail = t;
+    out.trail = g->trail;
     uint64_t start = wfi_clock_ns();
     bool ok = pass->run(g, &out);
-    uint64_t end = wfi_clock_ns();
-    if (t && t->ntime < WFI_TRAIL_PASSES)
-        t->time[t->ntime++] = (wfi_pass_time){ pass->name, end - start, (uint32_t)g->nnode, (uint32_t)out.nnode };
+    wfi_trail_time(g->trail, pass->name, wfi_clock_ns() - start, g->nnode, out.nnode);
     if (!ok)
         snprintf(err, err_bytes, "out of memory");
     ok = ok && seen(o, pass->name, g, &out, err, err_bytes);

@@ -24,7 +24,8 @@ typedef struct wfi_passes_opts {
  * the reason, "out of memory" or what is wrong. */
 bool wfi_passes(wfi_graph *g, const wfi_passes_opts *o, char *err, size_t err_bytes);
 
-/* The first word of "simplify,fuse:1a2b3c4d" that names no pass, or NULL; *n: its length. */
+/* The first word of "simplify,fuse:1a2b3c4d" that is neither a pass, "recording" nor "all"; NULL: there is none. *n:
+ * its length. */
 const char *wfi_passes_unknown(const char *list, const wfi_pass *more, size_t *n);
 
 #endif

@@ -21,6 +21,12 @@ void wfi_trail_note(wfi_trail *t, const wfi_reason *why, const wfi_graph *g, uin
     t->note[t->nnote++] = (wfi_note){ why, { a->op, b->op }, { a->prov, b->prov } };
 }
 
+void wfi_trail_time(wfi_trail *t, const char *pass, uint64_t ns, size_t before, size_t after)
+{
+    if (t && t->ntime < WFI_TRAIL_PASSES)
+        t->time[t->ntime++] = (wfi_pass_time){ pass, ns, (uint32_t)before, (uint32_t)after };
+}
+
 void wfi_trail_free(wfi_trail *t)
 {
     wfi_mem_free(t->mem, t->note);

@@ -23,7 +23,7 @@ typedef struct wfi_note {
 typedef struct wfi_pass_time {
     const char *pass;
     uint64_t ns;
-    uint32_t before, after; /* nodes */
+    uint32_t before, after; /* nodes; records before the first, commands after the last */
 } wfi_pass_time;
 
 enum { WFI_TRAIL_PASSES = 32 };
@@ -41,6 +41,8 @@ typedef struct wfi_trail {
 bool wfi_trail_skips(const wfi_trail *t, const char *pass, uint32_t item);
 /* Node `use` of g was not joined with node `make`, for this reason. t may be NULL. Out of memory: the note is lost. */
 void wfi_trail_note(wfi_trail *t, const wfi_reason *why, const wfi_graph *g, uint32_t make, uint32_t use);
+/* A pass, or another piece of making a plan, took so long. t may be NULL. */
+void wfi_trail_time(wfi_trail *t, const char *pass, uint64_t ns, size_t before, size_t after);
 void wfi_trail_free(wfi_trail *t);
 
 #endif

@@ -6,12 +6,12 @@
  * command behind could still fail. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/env.h"
-#include "passes/passes.h"
+#include "plan/sites.h"
 #include "plan/lower.h"
-#include "plan/plan.h"
-#include "record/record.h"
+#include "plan/watch.h"
 
 typedef struct builder {
     wf_ctx *c;
@@ -400,12 +400,22 @@ static bool right_list(wf_ctx *c, const char *variable)
 static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
 {
     char err[512] = "out of memory";
-    const wfi_passes_opts o = { .check = checking(), .more = c->more_pass };
+    wfi_watch w;
+    wfi_passes_opts o = { .check = checking(), .more = c->more_pass, .user = &w };
     p->trail = (wfi_trail){ .mem = c->mem, .skip = wfi_env_get("WEFT_SKIP") };
+    p->scope = c->frame[c->step_depth].name;
     wfi_graph_init(&p->graph, c->mem, &c->ids);
     p->graph.trail = &p->trail;
-    return right_list(c, "WEFT_SKIP") && wfi_lower_trace(c, t, &p->graph) &&
-           (wfi_passes(&p->graph, &o, err, sizeof err) || refused(c, err));
+    if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || !wfi_plan_take_lines(c, p, t))
+        return false;
+    if (wfi_watch_begin(&w, c, p))
+        o.watch = wfi_watch_pass;
+    uint64_t start = wfi_clock_ns();
+    bool ok = wfi_lower_trace(c, t, &p->graph);
+    wfi_trail_time(&p->trail, "lower", wfi_clock_ns() - start, t->n, p->graph.nnode);
+    ok = ok && (wfi_passes(&p->graph, &o, err, sizeof err) || refused(c, err));
+    wfi_watch_end(&w);
+    return ok;
 }
 
 static bool proven(builder *b)
@@ -452,13 +462,17 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
     p->value_storage = wfi_mem_array(c->mem, nv, sizeof *p->value_storage);
     p->value_layout = wfi_mem_array(c->mem, nv, sizeof *p->value_layout);
     p->konst = wfi_mem_array(c->mem, nn, sizeof *p->konst);
-    ok = ok && b.bound && b.cmd_of && p->value_storage && p->value_layout && p->konst && build(&b);
+    ok = ok && b.bound && b.cmd_of && p->value_storage && p->value_layout && p->konst;
+    uint64_t start = wfi_clock_ns();
+    ok = ok && build(&b);
+    wfi_trail_time(&p->trail, "memory", wfi_clock_ns() - start, p->graph.nnode, p->ncmd);
     wfi_mem_free(c->mem, b.bound);
     wfi_mem_free(c->mem, b.cmd_of);
     if (!ok) { /* the step still runs, record by record */
         wfi_plan_free(c, p);
         return NULL;
     }
+    wfi_watch_tell(c, p);
     c->st.plans++;
     return p;
 }
@@ -469,10 +483,10 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
         return;
     if (c->last_plan == p)
         c->last_plan = NULL;
-    void *const parts[] = { p->cmd,      p->cmd_node, p->cmd_impl,      p->args,         p->where,
-                            p->storage,  p->ext,      p->ext_arg0,      p->ext_args,     p->ext_ptr,
-                            p->fresh,    p->out,      p->value_storage, p->value_layout, p->konst,
-                            p->cmd_list, p->run,      p->run0,          p->list,         p->item };
+    void *const parts[] = { p->cmd,           p->cmd_node,     p->cmd_impl, p->args,     p->where, p->storage,
+                            p->ext,           p->ext_arg0,     p->ext_args, p->ext_ptr,  p->fresh, p->out,
+                            p->value_storage, p->value_layout, p->konst,    p->cmd_list, p->run,   p->run0,
+                            p->list,          p->item,         p->site };
     wfi_graph_free(&p->graph);
     wfi_trail_free(&p->trail);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -77,6 +77,11 @@ struct wfi_plan {
     wfi_kernel_list *list; /* of runs of several commands, whose ... */
     wfi_kernel_item *item; /* ... parameters and arguments these are */
     uint64_t runs;
+    /* where it comes from, for texts */
+    const struct wfi_trace *trace;
+    const char *scope; /* name of the step's scope, borrowed from the program; may be NULL */
+    const char **site; /* of each record: the program's line, or NULL; borrowed */
+    uint32_t nsite;
 };
 typedef struct wfi_plan wfi_plan;
 
@@ -99,8 +104,20 @@ bool wfi_plan_join(wfi_mem *mem, wfi_plan *p);
  * one text that names the command. */
 bool wfi_plan_check(wfi_mem *mem, const wfi_plan *p, char *err, size_t err_bytes);
 
-/* The text form: memory, commands with their kernels, values, places, and what leaves the step. site(user, prov) gives
- * the user's line of a record; NULL: none are printed. */
-void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t prov), void *user, wfi_text *t);
+/* The text form: memory, commands with their kernels, values, places, and what leaves the step. lines: the program's
+ * lines behind each command. */
+void wfi_plan_print(const wfi_plan *p, bool lines, wfi_text *t);
+
+/* ---- the lines of the program that nodes come from (sites.c) ---- */
+
+typedef struct wfi_line {
+    const char *site; /* "step.c:16"; NULL: not known */
+    bool grad;        /* it is part of the gradient of what stands there */
+} wfi_line;
+wfi_line wfi_plan_line(const wfi_plan *p, uint32_t record);
+/* Line number i (from 0) of a node of g, each once: false behind the last. g: the plan's graph, or one on the way. */
+bool wfi_plan_node_line(const wfi_plan *p, const wfi_graph *g, const wfi_node *n, uint32_t i, wfi_line *line);
+/* "step.c:16, step.c:17, gradient of step.c:16" */
+void wfi_plan_print_lines(const wfi_plan *p, const wfi_graph *g, const wfi_node *n, wfi_text *t);
 
 #endif

@@ -44,21 +44,7 @@ static void print_command(const wfi_plan *p, uint32_t q, bool joined, wfi_text *
     wfi_text_addf(t, " : %s", wfi_type_text(p->graph.ids, p->graph.value[n->out0].type, type, sizeof type));
 }
 
-/* The lines that a command comes from, each once where neighbours share one. */
-static void print_sites(const wfi_plan *p, const wfi_node *n, const char *(*site)(void *user, uint32_t prov),
-                        void *user, wfi_text *t)
-{
-    const uint32_t *prov = n->nmember ? p->graph.member + n->member0 : &n->prov;
-    const char *before = NULL;
-    for (uint32_t i = 0; i < (n->nmember ? n->nmember : 1); i++) {
-        const char *s = site(user, prov[i]);
-        if (s && (!before || strcmp(s, before) != 0))
-            wfi_text_addf(t, "%s%s", before ? ", " : "  # ", s);
-        before = s ? s : before;
-    }
-}
-
-void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t prov), void *user, wfi_text *t)
+void wfi_plan_print(const wfi_plan *p, bool lines, wfi_text *t)
 {
     wfi_text_addf(t, "plan: %u commands, %zu nodes; arena %zu bytes, at most %zu are live at once", p->ncmd,
                   p->graph.nnode, p->arena, p->bound);
@@ -68,8 +54,13 @@ void wfi_plan_print(const wfi_plan *p, const char *(*site)(void *user, uint32_t 
     for (uint32_t q = 0, run = 0; q < p->ncmd; q++) {
         run += q == p->run0[run + 1];
         print_command(p, q, q > p->run0[run], t);
-        if (site)
-            print_sites(p, &p->graph.node[p->cmd_node[q]], site, user, t);
+        size_t before = t->n;
+        if (lines) {
+            wfi_text_add(t, "  # ");
+            wfi_plan_print_lines(p, &p->graph, &p->graph.node[p->cmd_node[q]], t);
+            if (t->n == before + 4)
+                wfi_text_cut(t, before);
+        }
         wfi_text_addc(t, '\n');
     }
     for (uint32_t i = 0; i < p->nout; i++) {

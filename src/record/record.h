@@ -61,7 +61,8 @@ typedef struct wfi_rec {
     uint64_t key;
     uint32_t in[3]; /* ordinals in this step; WFI_NONE: none. Operands beyond three stand in ARG records before */
     uint32_t type;  /* of the result, 0 if there is none */
-    uint32_t skip;  /* composites: the record behind the body; 0: not known */
+    uint32_t skip;  /* composites: the record behind the body; operators of a gradient: the record whose gradient it is,
+                     * + 1; 0: not known, or neither */
     uint32_t owner; /* the composite that this record belongs to, WFI_NONE: the program */
 } wfi_rec;
 

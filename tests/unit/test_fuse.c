@@ -112,12 +112,8 @@ static void one_group_less(void **state)
     fuse_text(&t, text, NULL);
     for (size_t k = 0; k < t.out.nnode; k++)
         if (t.out.node[k].op == WFI_NODE_FUSED) {
-            const wfi_node *f = &t.out.node[k];
-            uint32_t type[4];
-            for (uint32_t i = 0; i < f->nin; i++)
-                type[i] = t.out.value[t.out.in[f->in0 + i]].type;
             assert_true(n < 2);
-            id[n++] = wfi_body_id(&t.ids, wfi_attr_data(&t.ids, f->payload), type);
+            id[n++] = wfi_body_node_id(&t.out, &t.out.node[k]);
         }
     assert_int_equal(n, 2);
     drop(&t);

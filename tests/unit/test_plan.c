@@ -149,7 +149,7 @@ static void golden(void **state)
         }
         assert_non_null(m.c->last_plan);
         wfi_text t = { .mem = m.c->mem };
-        wfi_plan_print(m.c->last_plan, NULL, NULL, &t);
+        wfi_plan_print(m.c->last_plan, false, &t);
         assert_string_equal(wfi_text_str(&t), fixed[i].text);
         wfi_text_free(&t);
         assert_non_null(strstr(wf_explain_plan(m.c), "test_plan.c:")); /* the user's form has source lines */
