@@ -61,10 +61,13 @@ static wf_tensor *fit(wf_tensor *g, wf_dims want, const char *site)
 static void add_to(sweep *s, uint32_t ord, wf_tensor *g)
 {
     wf_ctx *c = s->c;
-    const wfi_type *t = wfi_type_at(&c->ids, c->r.base[ord].type);
-    wf_dims want = { t->ndim, { 0 } };
-    memcpy(want.d, t->dim, sizeof want.d);
-    g = g ? fit(g, want, s->site) : NULL;
+    uint32_t type = c->r.base[ord].type;
+    if (g && wfi_tensor_type(g) != type) {
+        const wfi_type *t = wfi_type_at(&c->ids, type);
+        wf_dims want = { t->ndim, { 0 } };
+        memcpy(want.d, t->dim, sizeof want.d);
+        g = fit(g, want, s->site);
+    }
     if (g && c->adj[ord])
         g = wf_add_(c->adj[ord], g, s->site);
     if (g)
@@ -96,10 +99,11 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
     wf_ctx *c = s->c;
     wfi_rec r = c->r.base[i];
     uint32_t in[WFI_BIND_IN], nin = wfi_run_operands(c->r.base, i, in);
-    wf_tensor *hin[WFI_BIND_IN], *gin[WFI_BIND_IN] = { NULL }, *out[WFI_BIND_OUT], *gout[WFI_BIND_OUT];
+    wf_tensor *hin[WFI_BIND_IN], *gin[WFI_BIND_IN], *out[WFI_BIND_OUT], *gout[WFI_BIND_OUT];
     bool want[WFI_BIND_IN], any = false;
     for (uint32_t k = 0; k < nin; k++) {
         hin[k] = handle(c, in[k]);
+        gin[k] = NULL;
         want[k] = in[k] != WFI_NONE && c->mark[in[k]];
     }
     for (uint32_t k = 0; k < op->nout; k++) {
@@ -144,9 +148,11 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
 static void spread_need(wf_ctx *c, uint32_t lo, uint32_t hi)
 {
     uint32_t *need = c->mark;
+    bool parts = false;
     for (uint32_t i = lo; i <= hi; i++) {
         const wfi_rec *r = &c->r.base[i];
         uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = 0;
+        parts |= op == WFI_EV_PART;
         if (need[i] || (r->key & WFI_KEY_NOGRAD && op < WFI_OP_COUNT) || !is_float(c, r->type))
             continue;
         if (op < WFI_OP_COUNT) {
@@ -158,7 +164,7 @@ static void spread_need(wf_ctx *c, uint32_t lo, uint32_t hi)
         for (uint32_t k = 0; k < nin; k++)
             need[i] |= in[k] != WFI_NONE && need[in[k]];
     }
-    for (uint32_t i = lo; i <= hi; i++) { /* later results of a node, where only they are differentiable */
+    for (uint32_t i = lo; parts && i <= hi; i++) { /* later results of a node, where only they are differentiable */
         const wfi_rec *r = &c->r.base[i];
         uint32_t op = WFI_KEY_OP(r->key);
         for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout && i + k <= hi; k++)

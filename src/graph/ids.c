@@ -187,7 +187,9 @@ static bool covers(const wfi_type *t, const int64_t *stride)
 uint32_t wfi_ids_layout(wfi_ids *ids, uint32_t type, const int64_t *stride, int64_t offset)
 {
     const wfi_type *t = wfi_type_at(ids, type);
-    wfi_layout l = { .type = type, .offset = offset, .contiguous = true };
+    wfi_layout l = {
+        .type = type, .offset = offset, .start = offset * (int64_t)wf_dtype_bytes(t->dtype), .contiguous = true
+    };
     int64_t plain[WF_RANK_MAX] = { 0 };
     row_major(t, plain);
     for (int32_t i = 0; i < t->ndim; i++) {
@@ -198,11 +200,14 @@ uint32_t wfi_ids_layout(wfi_ids *ids, uint32_t type, const int64_t *stride, int6
     return intern(&ids->layouts, &l, layout_hash, layout_same, NULL, NULL);
 }
 
-uint32_t wfi_ids_dense(wfi_ids *ids, uint32_t type)
+uint32_t wfi_ids_dense_new(wfi_ids *ids, uint32_t type)
 {
     int64_t stride[WF_RANK_MAX] = { 0 };
     row_major(wfi_type_at(ids, type), stride);
-    return wfi_ids_layout(ids, type, stride, 0);
+    uint32_t id = wfi_ids_layout(ids, type, stride, 0);
+    wfi_type *t = (wfi_type *)(void *)(ids->types.chunk[(type - 1) >> 8] + ((type - 1) & 255) * sizeof *t);
+    t->dense = id;
+    return id;
 }
 
 uint32_t wfi_ids_attr(wfi_ids *ids, uint32_t op, const void *data, size_t bytes)

@@ -15,12 +15,14 @@ typedef struct wfi_type {
     int64_t dim[WF_RANK_MAX]; /* a number, or a symbol (graph/sym.h) in graphs that are not bound to sizes yet */
     int64_t elements;         /* -1: depends on a symbol */
     size_t bytes;             /* of a contiguous buffer */
+    uint32_t dense;           /* its row-major layout at offset 0, once that was asked for; else 0 */
 } wfi_type;
 
 typedef struct wfi_layout {
     uint32_t type;
     int64_t stride[WF_RANK_MAX]; /* elements */
     int64_t offset;              /* elements: where [0, 0, ...] lies in the buffer */
+    int64_t start;               /* the same in bytes */
     bool contiguous;             /* row-major without holes, from offset on */
     bool dense;                  /* some order of the axes is row-major without holes, offset 0: covers its buffer */
 } wfi_layout;
@@ -54,7 +56,6 @@ void wfi_ids_free(wfi_ids *ids);
 uint32_t wfi_ids_type(wfi_ids *ids, wf_dtype dtype, int32_t ndim, const int64_t *dim);
 bool wfi_ids_fits(wf_dtype dtype, int32_t ndim, const int64_t *dim); /* or: the size overflows */
 uint32_t wfi_ids_layout(wfi_ids *ids, uint32_t type, const int64_t *stride, int64_t offset);
-uint32_t wfi_ids_dense(wfi_ids *ids, uint32_t type); /* the row-major layout at offset 0 */
 uint32_t wfi_ids_attr(wfi_ids *ids, uint32_t op, const void *data, size_t bytes);
 
 static inline const void *wfi_intern_at(const wfi_intern *t, uint32_t id)
@@ -77,6 +78,14 @@ static inline const wfi_attr_item *wfi_attr_at(const wfi_ids *ids, uint32_t id)
 static inline const void *wfi_attr_data(const wfi_ids *ids, uint32_t id)
 {
     return id ? wfi_attr_at(ids, id)->data : NULL;
+}
+
+uint32_t wfi_ids_dense_new(wfi_ids *ids, uint32_t type);
+/* The row-major layout at offset 0; 0 when memory is out. */
+static inline uint32_t wfi_ids_dense(wfi_ids *ids, uint32_t type)
+{
+    uint32_t known = wfi_type_at(ids, type)->dense;
+    return known ? known : wfi_ids_dense_new(ids, type);
 }
 
 /* What a kernel wants to know. */

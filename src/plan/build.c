@@ -263,7 +263,7 @@ static void put_arg(builder *b, uint32_t *at, uint32_t value)
     if (value != WFI_NO_VALUE) {
         const wfi_layout *l = wfi_layout_at(b->g->ids, p->value_layout[value]);
         a.storage = p->value_storage[value];
-        a.offset = l->offset * (int64_t)wf_dtype_bytes(wfi_type_at(b->g->ids, l->type)->dtype);
+        a.offset = l->start;
     }
     p->where[*at] = a;
     p->args[(*at)++] = NULL;

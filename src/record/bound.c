@@ -192,12 +192,17 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
         return NULL;
     *e = results;
     memcpy(e->in, layout, nin * sizeof *layout);
-    e->bytes = wfi_type_at(&c->ids, e->type[0])->bytes;
-    for (uint32_t i = 0; i < nin && i < 2; i++)
-        if (layout[i]) {
-            const wfi_layout *l = wfi_layout_at(&c->ids, layout[i]);
-            e->in_offset[i] = l->offset * (int64_t)wf_dtype_bytes(wfi_type_at(&c->ids, l->type)->dtype);
-        }
+    int64_t *offset = add(c, (nin + 1) * sizeof *offset, site);
+    if (!offset)
+        return NULL;
+    for (uint32_t i = 0; i < nin; i++)
+        offset[i] = layout[i] ? wfi_layout_at(&c->ids, layout[i])->start : 0;
+    e->in_offset = offset;
+    e->attr = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key));
+    for (uint32_t k = 0; k < e->nout; k++) {
+        e->bytes[k] = wfi_type_at(&c->ids, e->type[k])->bytes;
+        e->cls[k] = wfi_buf_class(e->bytes[k]);
+    }
     if (!e->lower) {
         wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
         wfi_bind b = { .params = c->bind_params };

@@ -90,128 +90,21 @@ uint32_t wfi_tensor_type(const wf_tensor *t)
     return t->type;
 }
 
-/* ---- eager ---- */
+/* ---- composites that are taken apart ---- */
 
-static inline wf_tensor *track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3])
-{
-    if (WFI_UNLIKELY(c->r.n >= c->r.cap) && !wfi_steprec_grow(c, (size_t)c->r.n + 1))
-        return NULL;
-    c->r.scratch[c->r.n] = (wfi_rec){ .key = key, .in = { in[0], in[1], in[2] }, .type = h->type, .owner = c->r.owner };
-    c->r.H[c->r.n] = h;
-    h->refs++;
-    h->tag = c->r.stag | c->r.n++;
-    return h;
-}
-
-wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3])
-{
-    return track(c, h, key, in);
-}
-
-static inline uint32_t tape_of(wf_ctx *c, wf_tensor *h)
-{
-    static const uint32_t none[3] = { WFI_NONE, WFI_NONE, WFI_NONE };
-    if (!wfi_in_step(c, h) && !wfi_emit_track(c, h, WFI_KEY(WFI_EV_INPUT, h->layout, 0), none))
-        return WFI_NONE;
-    return (uint32_t)h->tag & WFI_NONE;
-}
-
-static inline wf_tensor *eager_new(wf_ctx *c, uint32_t op, uint32_t type, uint32_t layout, wfi_buf *buf,
-                                   const char *site)
-{
-    wf_tensor *h = wfi_handle_new(c);
-    if (!h) {
-        wfi_buf_unref(c, buf);
-        return NULL;
-    }
-    h->buf = buf;
-    h->type = type;
-    h->layout = layout;
-    h->site = site;
-    h->op = (uint16_t)op;
-    if (!wfi_handle_own(c, h)) {
-        wfi_handle_unref(c, h);
-        return NULL;
-    }
-    return h;
-}
-
-static inline bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout,
-                        wf_tensor *const *out)
-{
-    uint32_t ord[WFI_BIND_IN + 3];
-    for (uint32_t i = 0; i < nin + 3; i++)
-        ord[i] = i < nin && in[i] ? tape_of(c, in[i]) : WFI_NONE;
-    for (uint32_t i = 3; i < nin; i += 3) {
-        uint32_t n = c->r.n;
-        if (n >= c->r.cap && !wfi_steprec_grow(c, (size_t)n + 1))
-            return false;
-        c->r.scratch[n] =
-            (wfi_rec){ .key = WFI_KEY(WFI_EV_ARG, 0, 0),
-                       .in = { ord[i], i + 1 < nin ? ord[i + 1] : WFI_NONE, i + 2 < nin ? ord[i + 2] : WFI_NONE },
-                       .owner = c->r.owner };
-        c->r.H[n] = NULL;
-        c->r.n++;
-    }
-    if (!wfi_emit_track(c, out[0], key | c->keybits, ord))
-        return false;
-    uint32_t first[3] = { (uint32_t)out[0]->tag & WFI_NONE, WFI_NONE, WFI_NONE };
-    for (uint32_t k = 1; k < nout; k++)
-        if (!wfi_emit_track(c, out[k], WFI_KEY(WFI_EV_PART, k, 1) | c->keybits, first))
-            return false;
-    return true;
-}
-
-static wf_tensor *lowered(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor **out,
-                          const char *site)
+wf_tensor *wfi_emit_lowered(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, wf_tensor **out,
+                            const char *site)
 {
     const wfi_op_info *op = &wfi_op_table[WFI_KEY_OP(key)];
     wf_args v = {
         .in = in, .nin = (int32_t)nin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key)), .site = site, .out = out
     };
-    (void)nout;
     return out[0] = op->def->lower(&v);
-}
-
-static wf_tensor *eager_op(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor **out,
-                           const char *site)
-{
-    uint32_t layout[WFI_BIND_IN];
-    void *args[WFI_BIND_OUT + WFI_BIND_IN];
-    for (uint32_t i = 0; i < nin; i++)
-        layout[i] = in[i] ? in[i]->layout : 0;
-    const wfi_bound *b = wfi_bound_get(c, key, nin, layout, site, in);
-    if (!b)
-        return NULL;
-    if (b->lower)
-        return lowered(c, key, nin, in, nout, out, site);
-    if (nin <= 2 && nout == 1 && WFI_KEY_PAYLOAD(key) == 0 && !b->faults)
-        c->recent[WFI_KEY_OP(key)] = b;
-    for (uint32_t k = 0; k < nout; k++) {
-        wfi_buf *buf;
-        if (k == 0 && b->alias >= 0) {
-            buf = in[b->alias]->buf;
-            buf->refs++;
-        } else if (!(buf = wfi_buf_new(c, wfi_type_at(&c->ids, b->type[k])->bytes)))
-            return NULL;
-        if (!(out[k] = eager_new(c, WFI_KEY_OP(key), b->type[k], b->layout[k], buf, site)))
-            return NULL;
-        args[k] = b->alias >= 0 ? NULL : buf->data;
-    }
-    if (b->fn) {
-        for (uint32_t i = 0; i < nin; i++)
-            args[nout + i] = in[i] ? wfi_tensor_at(c, in[i]->buf, in[i]->layout) : NULL;
-        if (wfi_run_bound(c, b, args, site, WFI_KEY_OP(key)) != WF_OK)
-            return NULL;
-    }
-    if (c->in_step && !c->notape && !tape(c, key, nin, in, nout, out))
-        return NULL;
-    return out[0];
 }
 
 /* ---- operands ---- */
 
-static wf_tensor *weak_made(wf_ctx *c, wf_tensor *t, wf_dtype dtype, const char *site)
+wf_tensor *wfi_emit_weak(wf_ctx *c, wf_tensor *t, wf_dtype dtype, const char *site)
 {
     uint32_t type = wfi_ids_type(&c->ids, dtype, 0, NULL), layout = type ? wfi_ids_dense(&c->ids, type) : 0;
     if (!layout)
@@ -223,7 +116,7 @@ static wf_tensor *weak_made(wf_ctx *c, wf_tensor *t, wf_dtype dtype, const char 
         if (!buf)
             return NULL;
         memcpy(buf->data, &bits, sizeof bits);
-        return eager_new(c, WFI_EV_SCALAR, type, layout, buf, site);
+        return wfi_eager_handle(c, WFI_EV_SCALAR, type, layout, buf, site);
     }
     wf_tensor *h = wfi_emit_record(c, WFI_KEY(WFI_EV_SCALAR, type, 0), WFI_NONE, WFI_NONE, WFI_NONE, type, site);
     if (h)
@@ -231,7 +124,7 @@ static wf_tensor *weak_made(wf_ctx *c, wf_tensor *t, wf_dtype dtype, const char 
     return h;
 }
 
-static bool alive(wf_ctx *c, const wf_tensor *t, const char *site)
+bool wfi_emit_alive(wf_ctx *c, const wf_tensor *t, const char *site)
 {
     if (t->ctx != c)
         wfi_error_set(c, WF_ERR_ARG, "", site, "an operand belongs to another context; it was made at %s",
@@ -259,12 +152,12 @@ static inline void take_leaf(wf_ctx *c, wf_tensor *record, wf_tensor *t)
 uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
 {
     if (t->flags & WFI_H_WEAK && !(t->flags & WFI_H_DEAD) && t->ctx == c) {
-        t = weak_made(c, t, weak, site);
+        t = wfi_emit_weak(c, t, weak, site);
         return t ? (uint32_t)t->tag & WFI_NONE : WFI_NONE;
     }
     if (wfi_in_step(c, t))
         return (uint32_t)t->tag & WFI_NONE;
-    if (!alive(c, t, site))
+    if (!wfi_emit_alive(c, t, site))
         return WFI_NONE;
     wf_tensor *i =
         wfi_emit_record(c, WFI_KEY(WFI_EV_INPUT, t->layout, 0), WFI_NONE, WFI_NONE, WFI_NONE, t->type, t->site);
@@ -278,7 +171,7 @@ uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
     return (uint32_t)i->tag & WFI_NONE;
 }
 
-static wf_dtype adopted(wf_ctx *c, uint32_t nin, wf_tensor *const *in)
+wf_dtype wfi_emit_adopted(wf_ctx *c, uint32_t nin, wf_tensor *const *in)
 {
     wf_dtype any = WF_F32;
     for (uint32_t i = 0; i < nin; i++)
@@ -302,7 +195,7 @@ static wf_tensor *lazy_op(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *cons
         if (!in[i])
             continue;
         if (in[i]->flags & WFI_H_WEAK && !weak)
-            weak = adopted(c, nin, in);
+            weak = wfi_emit_adopted(c, nin, in);
         if ((ord[i] = wfi_emit_bind(c, in[i], weak, site)) == WFI_NONE)
             return NULL;
     }
@@ -320,7 +213,7 @@ static wf_tensor *lazy_op(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *cons
         if (!inf)
             return NULL;
         if (inf->lower)
-            return lowered(c, key, nin, in, nout, out, site);
+            return wfi_emit_lowered(c, key, nin, in, out, site);
         if (nin <= 2 && nout == 1 && WFI_KEY_PAYLOAD(key) == 0)
             c->inferred[WFI_KEY_OP(key)] = inf;
         memcpy(type, inf->type, sizeof type);
@@ -342,34 +235,40 @@ static wf_tensor *lazy_op(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *cons
     return out[0];
 }
 
-static wf_tensor *null_operand(wf_ctx *c, const wfi_op_info *op, int32_t i, const char *site)
-{
-    wfi_error_set(c, WF_ERR_ARG, op->name, site, "%s is NULL", op->flags & WFI_OP_MANY ? "an operand" : op->operand[i]);
-    return NULL;
-}
-
 static bool optional(const wfi_op_info *op, int32_t i)
 {
     return i >= op->nin_min && !(op->flags & WFI_OP_MANY);
 }
 
+bool wfi_emit_given(wf_ctx *c, wfi_op o, int32_t nin, wf_tensor *const *in, const char *site)
+{
+    const wfi_op_info *op = &wfi_op_table[o];
+    if (nin > WFI_BIND_IN) {
+        wfi_error_set(c, WF_ERR_ARG, op->name, site, "%d operands, at most %d can be given", (int)nin, WFI_BIND_IN);
+        return false;
+    }
+    for (int32_t i = 0; i < nin; i++)
+        if (!in[i] && !optional(op, i)) {
+            wfi_error_set(c, WF_ERR_ARG, op->name, site, "%s is NULL",
+                          op->flags & WFI_OP_MANY ? "an operand" : op->operand[i]);
+            return false;
+        }
+    return true;
+}
+
 wf_tensor *wfi_emit_n(wf_ctx *c, wfi_op o, const void *attr, size_t attr_bytes, int32_t nin, wf_tensor *const *in,
                       int32_t nout, wf_tensor **out, const char *site)
 {
-    const wfi_op_info *op = &wfi_op_table[o];
     for (int32_t i = 0; i < nout; i++)
         out[i] = NULL;
     for (int32_t i = 0; !c && i < nin; i++)
         c = in[i] ? in[i]->ctx : NULL;
     if (!c || c->status != WF_OK)
         return NULL;
-    if (nin > WFI_BIND_IN) {
-        wfi_error_set(c, WF_ERR_ARG, op->name, site, "%d operands, at most %d can be given", (int)nin, WFI_BIND_IN);
+    if (c->run_now)
+        return wfi_eager_call(c, o, attr, attr_bytes, (uint32_t)nin, in, (uint32_t)nout, out, site);
+    if (!wfi_emit_given(c, o, nin, in, site))
         return NULL;
-    }
-    for (int32_t i = 0; i < nin; i++)
-        if (!in[i] && !optional(op, i))
-            return null_operand(c, op, i, site);
     uint32_t id = 0;
     if (attr_bytes) {
         const wfi_rec *r = c->r.cursor; /* comparing with the prediction is cheaper than hashing */
@@ -379,21 +278,7 @@ wf_tensor *wfi_emit_n(wf_ctx *c, wfi_op o, const void *attr, size_t attr_bytes, 
         else if (!(id = wfi_ids_attr(&c->ids, o, attr, attr_bytes)))
             return wfi_error_memory(c, "an attribute", site), NULL;
     }
-    uint64_t key = WFI_KEY(o, id, nin);
-    if (!c->run_now)
-        return lazy_op(c, key, (uint32_t)nin, in, (uint32_t)nout, out, site);
-    wf_tensor *made[WFI_BIND_IN];
-    for (int32_t i = 0; i < nin; i++) {
-        made[i] = in[i];
-        if (!in[i])
-            continue;
-        if (WFI_UNLIKELY(in[i]->flags & WFI_H_WEAK)) {
-            if (!(made[i] = weak_made(c, in[i], adopted(c, (uint32_t)nin, in), site)))
-                return NULL;
-        } else if (WFI_UNLIKELY(in[i]->ctx != c || !in[i]->buf) && !alive(c, in[i], site))
-            return NULL;
-    }
-    return eager_op(c, key, (uint32_t)nin, made, (uint32_t)nout, out, site);
+    return lazy_op(c, WFI_KEY(o, id, nin), (uint32_t)nin, in, (uint32_t)nout, out, site);
 }
 
 wf_tensor *wfi_emit(wf_ctx *c, wfi_op op, const void *attr, size_t attr_bytes, int32_t nin, wf_tensor *const *in,
@@ -410,56 +295,6 @@ wf_tensor *wfi_emit_refuse(wf_ctx *c, wfi_op op, int32_t nin, wf_tensor *const *
     if (c)
         wfi_error_set(c, WF_ERR_ARG, wfi_op_table[op].name, site, "%s", what);
     return NULL;
-}
-
-/* ---- the eager call of small operators, as short as it can be ----
- * Each operator remembers what it was bound to last; the same layouts again need no look-up. */
-
-static inline wf_tensor *eager_small(wf_ctx *c, uint64_t key, const wfi_bound *e, wf_tensor *const *in, uint32_t nin,
-                                     const char *site)
-{
-    wfi_buf *buf;
-    if (e->alias >= 0) {
-        buf = in[e->alias]->buf;
-        buf->refs++;
-    } else if (WFI_UNLIKELY(!(buf = wfi_buf_new(c, e->bytes))))
-        return NULL;
-    wf_tensor *h = eager_new(c, WFI_KEY_OP(key), e->type[0], e->layout[0], buf, site);
-    if (WFI_UNLIKELY(!h))
-        return NULL;
-    if (e->fn) {
-        void *args[3] = { buf->data };
-        for (uint32_t i = 0; i < nin; i++)
-            args[1 + i] = (char *)in[i]->buf->data + e->in_offset[i];
-        const wfi_run run = { .pool = c->rt->device->pool, .scratch = c->queue->scratch, .fault = &c->queue->fault };
-        c->st.commands++;
-        e->fn(e->params, args, &run);
-    }
-    if (c->in_step && !c->notape) {
-        const uint32_t ord[3] = { tape_of(c, in[0]), nin > 1 ? tape_of(c, in[1]) : WFI_NONE, WFI_NONE };
-        return track(c, h, key | c->keybits, ord);
-    }
-    return h;
-}
-
-wf_tensor *wfi_eager2(wf_ctx *c, wfi_op op, wf_tensor *a, wf_tensor *b, const char *site)
-{
-    const wfi_bound *e = c->recent[op];
-    wf_tensor *in[2] = { a, b };
-    if (WFI_LIKELY(e && e->in[0] == a->layout && e->in[1] == b->layout && a->layout && b->layout &&
-                   !((a->flags | b->flags) & (WFI_H_WEAK | WFI_H_DEAD)) && a->ctx == c && b->ctx == c &&
-                   c->status == WF_OK))
-        return eager_small(c, e->key, e, in, 2, site);
-    return wfi_emit(c, op, NULL, 0, 2, in, site);
-}
-
-wf_tensor *wfi_eager1(wf_ctx *c, wfi_op op, wf_tensor *a, const char *site)
-{
-    const wfi_bound *e = c->recent[op];
-    if (WFI_LIKELY(e && e->in[0] == a->layout && a->layout && !(a->flags & (WFI_H_WEAK | WFI_H_DEAD)) && a->ctx == c &&
-                   c->status == WF_OK))
-        return eager_small(c, e->key, e, &a, 1, site);
-    return wfi_emit(c, op, NULL, 0, 1, &a, site);
 }
 
 /* ---- small operators off the known path, as short as it can be ---- */
@@ -547,7 +382,7 @@ wf_tensor *wfi_emit_const(wf_ctx *c, wf_dtype dtype, double value, const char *s
     if (!buf)
         return NULL;
     memcpy(buf->data, &bits, sizeof bits);
-    return eager_new(c, WFI_EV_CONST, type, layout, buf, site);
+    return wfi_eager_handle(c, WFI_EV_CONST, type, layout, buf, site);
 }
 
 wf_tensor *wfi_emit_leaf(wf_ctx *c, uint32_t type, wfi_buf *buf, uint32_t layout, const char *site)
@@ -557,7 +392,7 @@ wf_tensor *wfi_emit_leaf(wf_ctx *c, uint32_t type, wfi_buf *buf, uint32_t layout
         return wfi_error_memory(c, "a layout", site), NULL;
     }
     if (c->run_now)
-        return eager_new(c, WFI_EV_INPUT, type, layout, buf, site);
+        return wfi_eager_handle(c, WFI_EV_INPUT, type, layout, buf, site);
     wf_tensor *h = wfi_emit_record(c, WFI_KEY(WFI_EV_INPUT, layout, 0), WFI_NONE, WFI_NONE, WFI_NONE, type, site);
     if (!h) {
         wfi_buf_unref(c, buf);

@@ -20,11 +20,17 @@ static uint32_t size_class(size_t bytes, size_t *rounded)
     return 7 + (top - 12) * 4 + (uint32_t)quarter;
 }
 
+uint32_t wfi_buf_class(size_t bytes)
+{
+    size_t rounded;
+    return size_class(bytes, &rounded);
+}
+
 wfi_buf *wfi_buf_new(wf_ctx *c, size_t bytes)
 {
     size_t rounded, total;
     uint32_t cls = size_class(bytes, &rounded);
-    wfi_buf *b = cls < 128 ? c->free_buf[cls] : NULL;
+    wfi_buf *b = cls < WFI_BUF_CLASSES ? c->free_buf[cls] : NULL;
     if (WFI_LIKELY(b != NULL)) {
         c->free_buf[cls] = b->next;
         c->free_bytes -= b->bytes;
@@ -34,7 +40,7 @@ wfi_buf *wfi_buf_new(wf_ctx *c, size_t bytes)
 #endif
         return b;
     }
-    if (cls >= 128 || !wfi_ck_add(rounded, HEAD, &total))
+    if (cls >= WFI_BUF_CLASSES || !wfi_ck_add(rounded, HEAD, &total))
         return wfi_error_memory(c, "a buffer", NULL), NULL;
     b = wfi_mem_alloc(c->mem, total);
     if (!b && c->free_bytes) {
@@ -108,14 +114,11 @@ void wfi_handle_drop(wf_ctx *c, wf_tensor *h)
     c->hfree = h;
 }
 
-bool wfi_handle_own(wf_ctx *c, wf_tensor *h)
+bool wfi_handle_own_more(wf_ctx *c, wf_tensor *h)
 {
-    if (WFI_UNLIKELY(c->nown == c->cap_own) &&
-        !wfi_mem_grow(c->mem, &c->own, &c->cap_own, c->nown + 1, sizeof *c->own)) {
+    if (!wfi_mem_grow(c->mem, &c->own, &c->cap_own, c->nown + 1, sizeof *c->own)) {
         wfi_error_memory(c, "the scope's list", h->site);
         return false;
     }
-    h->own = (uint32_t)c->nown;
-    c->own[c->nown++] = h;
-    return true;
+    return wfi_handle_own(c, h);
 }

@@ -7,6 +7,7 @@
  * prefix and records. In eager mode the call runs at once and the same records are its tape.
  *
  *   emit.h, emit.c   a call: compare, leave, record, infer        step.c     scopes, steps, returns
+ *   eager.c          a call that runs at once: bind, run, tape    memory.c   buffers, handles
  *   trace.c          learnt traces, side exits, eviction          run.c      records run one by one
  *   bound.c          operator + layouts -> kernel + parameters    tensor.c   leaves, reads, variables
  *   composite.c      one event and a body that a known trace skips   error.c   the pending error
@@ -24,10 +25,12 @@
 #define WFI_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define WFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define WFI_NONE      0xffffffu /* no operand; also the largest number of records in a step */
-#define WFI_TAG_STEP  (~(uint64_t)WFI_NONE)
-#define WFI_SCOPE_MAX 256
-#define WFI_SITE_MAX  64 /* one call site may be open so often */
+#define WFI_NONE        0xffffffu /* no operand; also the largest number of records in a step */
+#define WFI_TAG_STEP    (~(uint64_t)WFI_NONE)
+#define WFI_SCOPE_MAX   256
+#define WFI_BUF_CLASSES 128
+#define WFI_SITE_MAX    64   /* one call site may be open so often */
+#define WFI_NEAR_CALLS  2048 /* calls of an eager step that are remembered; more than there are operators */
 
 /* Events. They share the number space of operators, above it. */
 enum {
@@ -126,9 +129,11 @@ typedef struct wfi_bound {
     uint32_t type[WFI_BIND_OUT], layout[WFI_BIND_OUT]; /* of the results */
     int32_t alias;                                     /* the result is a view of this operand; -1 */
     uint32_t inplace[WFI_BIND_OUT];                    /* bit i: may take the buffer of operand i */
-    size_t bytes;                                      /* of the first result */
-    int64_t in_offset[2];                              /* bytes from operand i's buffer to its first element */
-    bool faults, lower;                                /* lower: a composite that this device takes apart */
+    size_t bytes[WFI_BIND_OUT];
+    uint32_t cls[WFI_BIND_OUT]; /* free list of the results' buffers */
+    const void *attr;
+    const int64_t *in_offset; /* [nin] bytes from operand i's buffer to its first element */
+    bool faults, lower;       /* lower: a composite that this device takes apart */
     const char *impl, *order;
     uint32_t in[]; /* layouts of the operands, 0: not given */
 } wfi_bound;
@@ -231,7 +236,7 @@ struct wf_ctx {
     wf_tensor *hfree;
     void **hchunk;
     size_t nhchunk, cap_hchunk;
-    wfi_buf *free_buf[128];
+    wfi_buf *free_buf[WFI_BUF_CLASSES];
     size_t free_bytes;
     wf_tensor **own;
     size_t nown, cap_own;
@@ -246,8 +251,9 @@ struct wf_ctx {
     wfi_bound **bound;
     wfi_infer **infer;
     uint32_t bound_mask, nbound, infer_mask, ninfer;
-    const wfi_bound *recent[WFI_OP_COUNT];   /* small operators: bound to what, last time */
-    const wfi_infer *inferred[WFI_OP_COUNT]; /* the same: which types, last time */
+    const wfi_bound *near[WFI_NEAR_CALLS];   /* eager: what the calls of a step were bound to, last time */
+    uint32_t call;                           /* eager: calls of this step so far */
+    const wfi_infer *inferred[WFI_OP_COUNT]; /* recording: which types small operators had, last time */
     /* traces */
     wfi_trace **exit_tab;
     uint32_t exit_mask, ntrace, next_trace;
@@ -300,12 +306,28 @@ const char *wfi_error_maker(wf_ctx *c, const wf_tensor *t, char *text, size_t by
 
 /* ---- memory.c: buffers and handles ---- */
 wfi_buf *wfi_buf_new(wf_ctx *c, size_t bytes); /* refs 1; NULL and a pending error: out of memory */
+uint32_t wfi_buf_class(size_t bytes);          /* its free list */
 void wfi_buf_drop(wf_ctx *c, wfi_buf *b);      /* refs are 0 */
 void wfi_buf_trim(wf_ctx *c);                  /* gives unused buffers back to the allocator */
 static inline void wfi_buf_unref(wf_ctx *c, wfi_buf *b)
 {
     if (b && --b->refs == 0)
         wfi_buf_drop(c, b);
+}
+/* As wfi_buf_new, where the class is known. */
+static inline wfi_buf *wfi_buf_take(wf_ctx *c, uint32_t cls, size_t bytes)
+{
+#ifndef WEFT_DEBUG
+    wfi_buf *b = cls < WFI_BUF_CLASSES ? c->free_buf[cls] : NULL;
+    if (WFI_LIKELY(b != NULL)) {
+        c->free_buf[cls] = b->next;
+        c->free_bytes -= b->bytes;
+        b->refs = 1;
+        return b;
+    }
+#endif
+    (void)cls;
+    return wfi_buf_new(c, bytes);
 }
 wf_tensor *wfi_handle_more(wf_ctx *c);
 static inline wf_tensor *wfi_handle_new(wf_ctx *c)
@@ -328,7 +350,15 @@ static inline void wfi_handle_unref(wf_ctx *c, wf_tensor *h)
     if (h && --h->refs == 0)
         wfi_handle_drop(c, h);
 }
-bool wfi_handle_own(wf_ctx *c, wf_tensor *h); /* by the innermost scope */
+bool wfi_handle_own_more(wf_ctx *c, wf_tensor *h);
+static inline bool wfi_handle_own(wf_ctx *c, wf_tensor *h) /* by the innermost scope */
+{
+    if (WFI_UNLIKELY(c->nown == c->cap_own))
+        return wfi_handle_own_more(c, h);
+    h->own = (uint32_t)c->nown;
+    c->own[c->nown++] = h;
+    return true;
+}
 
 /* ---- bound.c ---- */
 /* How `key` is done for these layouts; NULL and a pending error if it cannot be. */
@@ -380,8 +410,7 @@ wf_status wfi_run_assign(wf_ctx *c, wf_var *v, const wf_tensor *t);             
 /* A pointer to logical element 0. */
 static inline void *wfi_tensor_at(const wf_ctx *c, const wfi_buf *buf, uint32_t layout)
 {
-    const wfi_layout *l = wfi_layout_at(&c->ids, layout);
-    return (char *)buf->data + l->offset * (int64_t)wf_dtype_bytes(wfi_type_at(&c->ids, l->type)->dtype);
+    return (char *)buf->data + wfi_layout_at(&c->ids, layout)->start;
 }
 
 /* ---- composite.c ---- */

@@ -28,6 +28,7 @@ void wfi_step_start(wf_ctx *c)
     wfi_steprec *r = &c->r;
     wfi_step_tag(c);
     r->n = r->done = r->at = 0;
+    c->call = 0;
     r->nlive = 0;
     r->owner = WFI_NONE;
     r->from = NULL;
