@@ -50,6 +50,13 @@ void *wfb_made(void *state)
     return NULL;
 }
 
+void wfb_finish(wf_ctx *c, wf_scope s, wf_tensor *t)
+{
+    wf_retain(c, t);
+    wf_scope_end(c, s);
+    wf_release(c, t);
+}
+
 /* The upper half of a float, rounded to nearest even; no NaN comes here. */
 static uint16_t to_bf16(float x)
 {
@@ -145,7 +152,7 @@ static int memory(int threads)
 int main(int argc, char **argv)
 {
     static bench_case cases[MAX_CASES];
-    const wfb_table *tables[] = { &wfb_record, &wfb_tensor, &wfb_net };
+    const wfb_table *tables[] = { &wfb_record, &wfb_tensor, &wfb_net, &wfb_image };
     size_t n = 0;
     if (argc > 2 && !strcmp(argv[1], "import"))
         return first_result(argv[2]);

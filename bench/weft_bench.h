@@ -9,7 +9,7 @@ typedef struct wfb_table {
     size_t n;
 } wfb_table;
 
-extern const wfb_table wfb_tensor, wfb_net, wfb_record, wfb_hand;
+extern const wfb_table wfb_tensor, wfb_net, wfb_image, wfb_record, wfb_hand;
 
 /* A context of the case's mode; every state that make returns begins with one of these. */
 typedef struct wfb_base {
@@ -22,6 +22,9 @@ void *wfb_new(const bench_case *c, int threads, size_t bytes);
  * make. */
 void *wfb_made(void *state);
 void wfb_drop(void *state);
+
+/* Ends the step with t computed, and frees it. */
+void wfb_finish(wf_ctx *c, wf_scope s, wf_tensor *t);
 
 /* A tensor that lives as long as the context: uniform in -1..1, times scale. */
 wf_tensor *wfb_random(wf_ctx *c, wf_dtype dtype, wf_dims dims, double scale);

@@ -1,4 +1,4 @@
-/* Whole training steps: the small MLP, the network of the demo, a GPT. */
+/* Whole training steps: the small MLP, the network of the demo, a GPT. Inference of an encoder. */
 #include "weft_bench.h"
 
 #include <string.h>
@@ -108,6 +108,36 @@ static void *make_gpt(const bench_case *b, int threads)
     return wfb_made(n);
 }
 
+/* ---- inference ---- */
+
+/* An encoder of MiniLM's shape on hidden states: post-norm blocks, gelu by erf. */
+static wf_tensor *encoder_block(wf_model *m, wf_tensor *x)
+{
+    x = wf_nn_layer_norm(m, "ln1", wf_add(x, wf_nn_attention(m, "attn", x, .heads = 12)));
+    wf_tensor *u = wf_gelu(wf_nn_linear(m, "fc1", x, 4 * 384));
+    return wf_nn_layer_norm(m, "ln2", wf_add(x, wf_nn_linear(m, "fc2", u, 384)));
+}
+
+static void run_encoder(void *state)
+{
+    net *n = (net *)state;
+    wf_scope s = wf_scope_begin(n->c, "infer", .no_grad = true);
+    wf_tensor *x = n->x;
+    for (int32_t i = 0; i < 6; i++)
+        x = encoder_block(wf_model_sub(n->m, blocks[i]), x);
+    wfb_finish(n->c, s, x);
+}
+
+/* b->arg: the batch. */
+static void *make_encoder(const bench_case *b, int threads)
+{
+    net *n = new_net(b, threads, NULL);
+    if (!n)
+        return NULL;
+    n->x = wfb_random(n->c, WF_F32, WF_DIMS(b->arg, 128, 384), 1);
+    return wfb_made(n);
+}
+
 /* Six operations per parameter (but for the embeddings) and symbol, and the causal half of attention. */
 #define GPT_FLOPS(layers, d, t, v)                                                                                     \
     (6.0 * (layers * (12.0 * d * d + 13.0 * d) + 2.0 * d + 1.0 * d * v) * 8 * t + 6.0 * layers * d * t * 8.0 * t)
@@ -118,6 +148,8 @@ static const bench_case cases[] = {
     WFB_BOTH(.work = "gpt4_d256_t128_b8", .make = make_gpt, .run = run, .flops = GPT_FLOPS(4, 256, 128, 256)),
     WFB_BOTH(.work = "gpt6_d384_t256_b8", .make = make_gpt, .run = run, .arg = 1, .flops = GPT_FLOPS(6, 384, 256, 256)),
     WFB_BOTH(.work = "memory_gpt6_d256_t256_b8_v8192", .make = make_gpt, .run = run, .arg = 2),
+    WFB_BOTH(.work = "encoder_b1", .make = make_encoder, .run = run_encoder, .arg = 1),
+    WFB_BOTH(.work = "encoder_b32", .make = make_encoder, .run = run_encoder, .arg = 32),
 };
 
 const wfb_table wfb_net = WFB_TABLE(cases);

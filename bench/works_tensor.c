@@ -12,14 +12,6 @@ typedef struct op {
     bool causal;
 } op;
 
-/* Ends the step with t computed, and frees it. */
-static void finish(wf_ctx *c, wf_scope s, wf_tensor *t)
-{
-    wf_retain(c, t);
-    wf_scope_end(c, s);
-    wf_release(c, t);
-}
-
 static void *make_many(const bench_case *b, int threads)
 {
     op *o = (op *)wfb_new(b, threads, sizeof *o);
@@ -35,7 +27,7 @@ static void run_silu(void *state)
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "ew_silu");
     wf_tensor *x = o->in[0];
-    finish(o->c, s, wf_abs(wf_sub(wf_add(wf_mul(wf_silu(x), o->in[1]), o->in[2]), x)));
+    wfb_finish(o->c, s, wf_abs(wf_sub(wf_add(wf_mul(wf_silu(x), o->in[1]), o->in[2]), x)));
 }
 
 static void run_gelu8(void *state)
@@ -45,7 +37,7 @@ static void run_gelu8(void *state)
     wf_scope s = wf_scope_begin(c, "ew_gelu8");
     wf_tensor *x = o->in[0], *cube = wf_mul(wf_mul(wf_mul(wf_scalar(c, 0.044715), x), x), x);
     wf_tensor *t = wf_tanh(wf_mul(wf_scalar(c, 0.79788456), wf_add(x, cube)));
-    finish(c, s, wf_mul(wf_mul(wf_scalar(c, 0.5), x), wf_add(wf_scalar(c, 1), t)));
+    wfb_finish(c, s, wf_mul(wf_mul(wf_scalar(c, 0.5), x), wf_add(wf_scalar(c, 1), t)));
 }
 
 static void *make_rows(const bench_case *b, int threads)
@@ -63,14 +55,14 @@ static void run_softmax(void *state)
 {
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "softmax");
-    finish(o->c, s, wf_softmax(o->in[0], 1));
+    wfb_finish(o->c, s, wf_softmax(o->in[0], 1));
 }
 
 static void run_layernorm(void *state)
 {
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "layernorm");
-    finish(o->c, s, wf_layer_norm(o->in[0], .weight = o->in[1], .bias = o->in[2]));
+    wfb_finish(o->c, s, wf_layer_norm(o->in[0], .weight = o->in[1], .bias = o->in[2]));
 }
 
 /* b->arg: n; a product of one row where the work is gemv. */
@@ -89,7 +81,7 @@ static void run_product(void *state)
 {
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "product");
-    finish(o->c, s, wf_matmul(o->in[0], o->in[1]));
+    wfb_finish(o->c, s, wf_matmul(o->in[0], o->in[1]));
 }
 
 /* Where gradients are asked for, every input counts as one of this step. The result is kept as well: the gradients of
@@ -126,7 +118,7 @@ static void run_attention(void *state)
 {
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "attention");
-    finish(o->c, s, attend(o));
+    wfb_finish(o->c, s, attend(o));
 }
 
 static void run_attention_grad(void *state)
@@ -150,7 +142,7 @@ static void run_conv(void *state)
 {
     op *o = (op *)state;
     wf_scope s = wf_scope_begin(o->c, "conv");
-    finish(o->c, s, wf_conv2d(o->in[0], o->in[1], .pad = 1));
+    wfb_finish(o->c, s, wf_conv2d(o->in[0], o->in[1], .pad = 1));
 }
 
 static void run_conv_grad(void *state)

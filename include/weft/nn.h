@@ -120,6 +120,26 @@ WF_API wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x,
 #define wf_nn_layer_norm_o(m, name, x, ...)                                                                            \
     wf_nn_layer_norm_(m, name, x, WF_OPTS(wf_nn_layer_norm_opts, __VA_ARGS__), WF_SITE)
 
+typedef struct wf_nn_batch_norm_opts {
+    WF_HEAD;
+    double eps WF_Z;      /* 0: 1e-5; WF_ZERO: 0 */
+    double momentum WF_Z; /* share of the batch in the running statistics; 0: 0.1; WF_ZERO: they stay */
+    bool no_affine WF_Z;  /* without weight and bias */
+    bool running WF_Z;    /* the running statistics in training, too: a frozen batch norm */
+} wf_nn_batch_norm_opts;
+/* x[N,C,...] with every channel normalised, and NAME.weight[C] (ones), NAME.bias[C] (zeros), NAME.running_mean[C] (0),
+ * NAME.running_var[C] (1), NAME.num_batches_tracked i64[]: the names of PyTorch's files. No optimiser changes the last
+ * three; the first two of these are f64 for f64, else f32.
+ * In training, which is a step outside of .no_grad scopes, by mean and variance of the batch, which the running ones
+ * then follow: running += momentum * (batch - running), with the unbiased variance. One element a channel is an error
+ * there, and an empty batch changes nothing. Everywhere else (a .no_grad scope, outside of steps, wf_model_thawed) by
+ * the running statistics. A captured function keeps what its body was when it was recorded. */
+WF_API wf_tensor *wf_nn_batch_norm_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_batch_norm_opts *o,
+                                    const char *site);
+#define wf_nn_batch_norm(m, name, ...) wf_nn_batch_norm_o(m, name, __VA_ARGS__, )
+#define wf_nn_batch_norm_o(m, name, x, ...)                                                                            \
+    wf_nn_batch_norm_(m, name, x, WF_OPTS(wf_nn_batch_norm_opts, __VA_ARGS__), WF_SITE)
+
 /* ids: i64[...] -> f32[..., width] with NAME.weight[count,width], normal(0, 1) times scale (0: 1). */
 typedef struct wf_nn_embedding_opts {
     WF_HEAD;

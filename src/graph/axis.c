@@ -464,11 +464,26 @@ static bool solve(binder *b, int slot, int i)
     }
     return !input || divide(b, open, known, slot, i);
 }
+/* "h is 1, kernel_h is 4": what a rule made a size from. */
+static void parts_of_rule(binder *b, const axis_rule *r, int k, char *text, size_t bytes)
+{
+    size_t n = 0;
+    number_text t;
+    for (int i = 0; i < r->n && n < bytes; i++) {
+        const axis_code *c = &b->t.code[r->first + i];
+        int64_t v = UNKNOWN;
+        bool again = false;
+        for (int j = 0; j < i; j++)
+            again |= b->t.code[r->first + j].op == 'v' && b->t.code[r->first + j].arg == c->arg;
+        if (c->op == 'v' && !again && value(b, c->arg, k, &v) && v != UNKNOWN)
+            n += (size_t)snprintf(text + n, bytes - n, "%s%s is %s", n ? ", " : "", b->t.name[c->arg], show(b, v, &t));
+    }
+}
 /* A rule made a size of 0 or less. If the axis moves a window over an input, the window is larger than that. */
-static bool negative(binder *b, int f, int64_t size)
+static bool negative(binder *b, const axis_rule *r, int f, int64_t size)
 {
     wfi_axis_inst *x = b->x;
-    char name[32] = "", window[64] = "";
+    char name[32] = "", window[64] = "", parts[200] = "";
     number_text t1, t2, t3;
     for (int o = x->nin; o < x->nslot && !*name; o++)
         for (int i = 0; i < x->nd[o]; i++)
@@ -491,7 +506,8 @@ static bool negative(binder *b, int f, int64_t size)
             return oops(b, "the window is larger than the input: %s would be %s; %s[%d] is %s, %s", name,
                         show(b, size, &t1), slot_name(b, o), i - x->nd[o], show(b, d->size, &t2), window);
         }
-    return oops(b, "%s would be %s", name, show(b, size, &t1));
+    parts_of_rule(b, r, x->f[f].k, parts, sizeof parts);
+    return oops(b, "%s would be %s%s%s", name, show(b, size, &t1), *parts ? ": " : "", parts);
 }
 static bool in_window(const binder *b, int f)
 {
@@ -524,11 +540,11 @@ static bool apply_rule(binder *b, const axis_rule *r)
                     all = false;
             }
             if (all)
-                return negative(b, f, v);
+                return negative(b, r, f, v);
             continue;
         }
         if (!wfi_sym_is(v) && (v < 0 || (v == 0 && in_window(b, f))))
-            return negative(b, f, v);
+            return negative(b, r, f, v);
         if (v > WFI_DIM_MAX)
             return too_large(b);
         if (x->f[f].size == UNKNOWN)

@@ -162,6 +162,88 @@ wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const 
     return wf_layer_norm_(x, WF_OPTS(wf_layer_norm_opts, .weight = w, .bias = b, .eps = o->eps), site);
 }
 
+/* ---- batch norm ---- */
+
+/* What a batch norm keeps from batch to batch, in the type of statistics. */
+typedef struct running {
+    wf_var *mean, *var, *batches;
+} running;
+
+static bool running_get(wf_model *m, const char *name, int64_t channels, wf_dtype dtype, running *r, const char *site)
+{
+    wf_param_opts mean = weight_opts(WF_INIT_ZEROS, 0, dtype == WF_F64 ? WF_F64 : WF_F32), var = mean, batches = mean;
+    mean.frozen = var.frozen = batches.frozen = true;
+    var.init = WF_INIT_ONES;
+    batches.dtype = WF_I64;
+    wf_dims n = WF_DIMS(channels), one = WF_NO_DIMS;
+    const wfi_param *p = wfi_param_get(m, name, "running_mean", "batch_norm mean", &n, &mean, site);
+    const wfi_param *q = p ? wfi_param_get(m, name, "running_var", "batch_norm var", &n, &var, site) : NULL;
+    if (!q)
+        return false;
+    *r = (running){ p->var, q->var, NULL };
+    if (m->root->thawed) /* nothing is counted there, and other programs' files need not have it */
+        return true;
+    const wfi_param *b = wfi_param_get(m, name, "num_batches_tracked", "batch_norm batches", &one, &batches, site);
+    r->batches = b ? b->var : NULL;
+    return b;
+}
+
+/* old + momentum * (seen - old), with `seen` scaled */
+static bool update(wf_var *old, wf_tensor *seen, double momentum, double scale, const char *site)
+{
+    wf_tensor *keep = wf_mul_(wf_value_(old, site), wfi_like(seen, 1 - momentum), site);
+    wf_tensor *t = wf_add_(keep, wf_mul_(seen, wfi_like(seen, momentum * scale), site), site);
+    return t && wf_assign_(old, t, site) == WF_OK;
+}
+
+/* y by the statistics of the batch, which the running ones follow. */
+static wf_tensor *norm_batch(wf_tensor *x, wf_tensor *w, wf_tensor *b, const running *r, const wf_nn_batch_norm_opts *o,
+                             const char *site)
+{
+    wf_dims d = wfi_shape(x);
+    double n = 1, momentum = o->momentum == 0 ? 0.1 : o->momentum > 0 ? o->momentum : 0;
+    for (int32_t i = 0; i < d.n; i++)
+        n *= i == 1 ? 1 : (double)d.d[i];
+    if (n == 1) {
+        wfi_error_set(x->ctx, WF_ERR_SHAPE, "wf_nn_batch_norm", site,
+                      "x has one element a channel, which is its own mean: a larger batch was expected in training");
+        return NULL;
+    }
+    wf_tensor *mean = NULL, *var = NULL;
+    wf_tensor *y = wf_batch_norm_train_(
+        x, WF_OPTS(wf_batch_norm_train_opts, .weight = w, .bias = b, .eps = o->eps, .mean = &mean, .var = &var), site);
+    if (!y || n == 0)
+        return y;
+    wf_tensor *batches = wf_add_(wf_value_(r->batches, site), wf_scalar_(x->ctx, 1, site), site);
+    bool ok = update(r->mean, mean, momentum, 1, site) && update(r->var, var, momentum, n / (n - 1), site) && batches &&
+              wf_assign_(r->batches, batches, site) == WF_OK;
+    return ok ? y : NULL;
+}
+
+wf_tensor *wf_nn_batch_norm_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_batch_norm_opts *o,
+                             const char *site)
+{
+    static const wf_nn_batch_norm_opts plain;
+    static const char call[] = "wf_nn_batch_norm";
+    o = o ? o : &plain;
+    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 2, WF_RANK_MAX, site))
+        return NULL;
+    wf_dims n = WF_DIMS(wfi_shape(x).d[1]);
+    wf_dtype dtype = wfi_dtype(x);
+    wf_param_opts wo = weight_opts(WF_INIT_ONES, 0, dtype), bo = weight_opts(WF_INIT_ZEROS, 0, dtype);
+    wf_tensor *w = NULL, *b = NULL;
+    running r;
+    if (!o->no_affine && (!(w = wfi_param_value(m, name, "weight", "batch_norm weight", &n, &wo, site)) ||
+                          !(b = wfi_param_value(m, name, "bias", "batch_norm bias", &n, &bo, site))))
+        return NULL;
+    if (!running_get(m, name, n.d[0], dtype, &r, site))
+        return NULL;
+    if (wfi_model_trains(m) && !o->running)
+        return norm_batch(x, w, b, &r, o, site);
+    return wf_batch_norm_(x, wf_value_(r.mean, site), wf_value_(r.var, site),
+                          WF_OPTS(wf_batch_norm_opts, .weight = w, .bias = b, .eps = o->eps), site);
+}
+
 wf_tensor *wf_nn_embedding_(wf_model *m, const char *name, wf_tensor *ids, wf_dims count_width,
                             const wf_nn_embedding_opts *o, const char *site)
 {

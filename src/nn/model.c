@@ -397,8 +397,11 @@ wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const 
     bool same = t->ndim == dims->n && t->dtype == (o->dtype ? o->dtype : WF_F32);
     for (int32_t i = 0; same && i < dims->n; i++)
         same = t->dim[i] == dims->d[i];
-    if (!p->kind)
-        p->kind = same ? kind : NULL;
+    if (!p->kind && same) { /* it was read from a file: now a layer says what it is */
+        p->kind = kind;
+        p->frozen |= o->frozen;
+        p->var->trainable &= !o->frozen;
+    }
     if (!same || (kind && p->kind != kind && strcmp(p->kind, kind)))
         return mismatch(r, p, kind, dims, o->dtype ? o->dtype : WF_F32, site);
     return p;

@@ -88,6 +88,14 @@ bool wfi_path_check(wf_ctx *c, const wf_model *m, const char *name, const char *
 /* No step may be open, nothing pending: for calls that read or write all variables. */
 bool wfi_model_quiet(const wf_model *m, const char *call);
 
+/* Is what is built now a step of training? A layer that differs asks this: history is recorded (inside a step, in no
+ * scope that is .no_grad), and the weights can change. */
+static inline bool wfi_model_trains(const wf_model *m)
+{
+    const wf_ctx *c = m->root->ctx;
+    return c->in_step && !c->notape && !m->root->thawed;
+}
+
 /* init.c: the initial values of a parameter, a function of seed, path, shape and options alone. data: dims of dtype. */
 void wfi_init_fill(uint64_t seed, const char *path, wf_dtype dtype, wf_dims dims, const wf_param_opts *o, void *data);
 

@@ -19,6 +19,11 @@ static bool check(const wf_op_case *c, char *err, size_t bytes)
     else if (a->pad_h < 0 || a->pad_w < 0 || 2 * a->pad_h > (a->kernel_h - 1) * a->dilation_h + 1 ||
              2 * a->pad_w > (a->kernel_w - 1) * a->dilation_w + 1)
         snprintf(err, bytes, "max_pool2d: pad %d, %d must be from 0 to half the kernel", (int)a->pad_h, (int)a->pad_w);
+    else if (c->in[0].dim[2] + 2 * (int64_t)a->pad_h <= (int64_t)a->dilation_h * (a->kernel_h - 1) ||
+             c->in[0].dim[3] + 2 * (int64_t)a->pad_w <= (int64_t)a->dilation_w * (a->kernel_w - 1))
+        snprintf(err, bytes, "max_pool2d: kernel %d, %d is larger than the padded images of %lld x %lld",
+                 (int)a->kernel_h, (int)a->kernel_w, (long long)c->in[0].dim[2] + 2 * (long long)a->pad_h,
+                 (long long)c->in[0].dim[3] + 2 * (long long)a->pad_w);
     else
         return true;
     return false;

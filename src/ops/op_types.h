@@ -33,6 +33,7 @@ enum {
     WFI_T_BOOL = 4,
     WFI_T_ALL = 5,   /* num and bool */
     WFI_T_ANY = 6,   /* every storable type */
+    WFI_T_WIDE = 7,  /* f64 where the operands of class float are, else f32: what statistics are kept in */
     WFI_T_ATTR = 32, /* results: what the attribute `dtype` says */
     WFI_T_EXACT = 64 /* + wf_dtype */
 };

@@ -242,14 +242,15 @@ static bool in_class(uint8_t code, wf_dtype t)
     case WFI_T_BOOL: return t == WF_BOOL;
     case WFI_T_ALL: return real || whole || t == WF_BOOL;
     case WFI_T_ANY: return t > WF_DTYPE_NONE && t < WF_DTYPE_COUNT;
+    case WFI_T_WIDE: return t == WF_F64 || t == WF_F32;
     default: return code >= WFI_T_EXACT && code - WFI_T_EXACT == (int)t;
     }
 }
 static const char *class_text(uint8_t code)
 {
-    static const char *const text[] = { "",     "a floating-point type", "a number type",  "i64, i32 or u8",
-                                        "bool", "a number type or bool", "an element type" };
-    return code < 7 ? text[code] : code >= WFI_T_EXACT ? wf_dtype_name((wf_dtype)(code - WFI_T_EXACT)) : "";
+    static const char *const text[] = { "",     "a floating-point type", "a number type",   "i64, i32 or u8",
+                                        "bool", "a number type or bool", "an element type", "f32 or f64" };
+    return code < 8 ? text[code] : code >= WFI_T_EXACT ? wf_dtype_name((wf_dtype)(code - WFI_T_EXACT)) : "";
 }
 static void operand_name(const wfi_op_info *op, int i, char *text, size_t bytes)
 {
@@ -265,6 +266,12 @@ static wf_dtype class_type(const wfi_op_info *op, uint8_t code, int nin, const w
         if (in[i] != WF_DTYPE_NONE && (op->tin[1] ? op->tin[i] : op->tin[0]) == code)
             return in[i];
     return WF_DTYPE_NONE;
+}
+/* The type of class `wide`: f64 beside f64, else f32; NONE if no operand is of class float. */
+static wf_dtype wide_type(const wfi_op_info *op, int nin, const wf_dtype *in)
+{
+    wf_dtype t = class_type(op, WFI_T_FLOAT, nin, in);
+    return t == WF_DTYPE_NONE || t == WF_F64 ? t : WF_F32;
 }
 static wf_dtype dtype_attr(const wfi_op_info *op, const void *attr)
 {
@@ -289,6 +296,11 @@ bool wfi_op_types(const wfi_op_info *op, const void *attr, int nin, const wf_dty
             return snprintf(err, err_bytes, "%s: %s is %s; needed %s", op->name, mine, wf_dtype_name(in[i]),
                             class_text(code)),
                    false;
+        wf_dtype wide = code == WFI_T_WIDE ? wide_type(op, nin, in) : in[i];
+        if (in[i] != wide && wide != WF_DTYPE_NONE)
+            return snprintf(err, err_bytes, "%s: %s is %s; needed %s", op->name, mine, wf_dtype_name(in[i]),
+                            wf_dtype_name(wide)),
+                   false;
         wf_dtype shared = class_type(op, code, nin, in);
         for (int k = 0; shared != in[i] && k < i; k++) {
             operand_name(op, k, other, sizeof other);
@@ -302,6 +314,7 @@ bool wfi_op_types(const wfi_op_info *op, const void *attr, int nin, const wf_dty
         uint8_t code = op->tout[r];
         out[r] = code >= WFI_T_EXACT  ? (wf_dtype)(code - WFI_T_EXACT)
                  : code == WFI_T_ATTR ? dtype_attr(op, attr)
+                 : code == WFI_T_WIDE ? wide_type(op, nin, in)
                                       : class_type(op, code, nin, in);
         if (code == WFI_T_BOOL)
             out[r] = WF_BOOL;

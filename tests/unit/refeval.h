@@ -398,6 +398,7 @@ static inline bool class_holds(int cls, wf_dtype t)
     case WFI_T_INT: return t == WF_I64 || t == WF_I32; /* indices */
     case WFI_T_ALL: return t <= WF_BOOL;
     case WFI_T_ANY: return true;
+    case WFI_T_WIDE: return t == WF_F64 || t == WF_F32;
     default: return false;
     }
 }

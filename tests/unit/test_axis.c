@@ -363,7 +363,7 @@ static void errors(void **state)
     refused("pool", "k", "x[..a h:oh*k+kh] -> y[..a oh]; kh=k, oh=h/k", "3,2 k=4",
             "pool: the window is larger than the input: y[-1] would be 0; x[-1] is 2, kh is 4; x is f32[3,2]");
     refused("pad", "axes lo hi", "x[..a ..n:i-lo?@axes] -> y[..a ..i@axes]; i=n+lo+hi", "4 axes=0 lo=-2 hi=-3",
-            "pad: y[-1] would be -1; x is f32[4]");
+            "pad: y[-1] would be -1: n is 4, lo is -2, hi is -3; x is f32[4]");
     refused("sum", "axes keep", SUM, "2,3 axes=2 keep=0",
             "sum: axes is 2, which is out of range; x has 2 dimensions; x is f32[2,3]");
     refused("sum", "axes keep", SUM, "2,3 axes=-3 keep=0",

@@ -39,6 +39,27 @@ static void c02(run *r)
     CHECK(r, a, 0, 6, 9, 21, 24);
 }
 
+static void c03(run *r) /* averages: no element, no window */
+{
+    begin(r);
+    wf_tensor *x = wf_add(range(r, WF_F32, WF_DIMS(1, 1, 1, 6), 0), wf_scalar(r->c, 1));
+    wf_tensor *a = ret(r, wf_avg_pool2d(x, .kernel = 1, .stride = 2, .ceil = true));
+    /* a 5 x 5 image of ones stays one without the pad, and shows it with it: what lies over the end never counts */
+    wf_tensor *one = filled(r, WF_F32, WF_DIMS(1, 1, 5, 5), 1);
+    wf_tensor *b = ret(r, wf_avg_pool2d(one, .kernel = 3, .stride = 2, .pad = 1, .exclude_pad = true));
+    wf_tensor *d = ret(r, wf_avg_pool2d(one, .kernel = 2, .stride = 4, .pad = 1, .ceil = true));
+    wf_tensor *e = ret(r, wf_adaptive_avg_pool2d(range(r, WF_F32, WF_DIMS(1, 1, 3, 5), 0), 2, 2));
+    end(r);
+    CHECK(r, a, 0, 1, 3, 5);
+    check_all(r, "b", b, 9, 1, 0);
+    CHECK(r, d, 0, 0.25, 0.5, 0.5, 1);
+    CHECK(r, e, 1e-6, 3.5, 5.5, 8.5, 10.5);
+    assert_null(wf_avg_pool2d(filled(r, WF_F32, WF_DIMS(1, 1, 1, 1), 1), .kernel = 4, .stride = 1));
+    const char *why = wf_error(r->c);
+    assert_true(why && strstr(why, "avg_pool2d") && strchr(why, '1') && strchr(why, '4'));
+    wf_error_clear(r->c);
+}
+
 static void c04(run *r) /* the first NaN wins */
 {
     begin(r);
@@ -497,6 +518,7 @@ static void c29(run *r) /* an expanded scalar */
 
 CASE(c01)
 CASE(c02)
+CASE(c03)
 CASE(c04)
 CASE(c05)
 CASE(c07)
@@ -524,8 +546,8 @@ int main(void)
 {
     setenv("WEFT_CHECK", "1", 1);
 #define T(name) cmocka_unit_test(name##_test)
-    const struct CMUnitTest tests[] = { T(c01), T(c02), T(c04), T(c05), T(c07), T(c08),      T(c09), T(c10),
-                                        T(c11), T(c12), T(c13), T(c14), T(c16), T(c17),      T(c18), T(c21),
-                                        T(c22), T(c23), T(c25), T(c26), T(c27), T(c27_lent), T(c28), T(c29) };
+    const struct CMUnitTest tests[] = { T(c01), T(c02), T(c03), T(c04), T(c05),      T(c07), T(c08), T(c09), T(c10),
+                                        T(c11), T(c12), T(c13), T(c14), T(c16),      T(c17), T(c18), T(c21), T(c22),
+                                        T(c23), T(c25), T(c26), T(c27), T(c27_lent), T(c28), T(c29) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,8 +234,8 @@ bool has_opts(const op *o)
 
 static int type_code(const char *s)
 {
-    static const char *const names[] = { "", "float", "num", "int", "bool", "all", "any" };
-    for (int i = 1; i < 7; i++)
+    static const char *const names[] = { "", "float", "num", "int", "bool", "all", "any", "wide" };
+    for (int i = 1; i < 8; i++)
         if (strcmp(s, names[i]) == 0)
             return i;
     if (strcmp(s, "@dtype") == 0 || strcmp(s, "attr") == 0)

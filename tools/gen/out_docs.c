@@ -13,10 +13,11 @@ static const char *class_name(uint8_t t)
                                          "i64 i32 u8",
                                          "bool",
                                          "f64 f32 bf16 f16 i64 i32 u8 bool",
-                                         "every type" };
+                                         "every type",
+                                         "f64 beside f64, else f32" };
     static const char *const exact[] = { "none", "f32", "f64", "f16", "bf16", "i64", "i32",    "u8",
                                          "bool", "i8",  "i16", "u16", "u32",  "u64", "f8e4m3", "f8e5m2" };
-    return t < 7 ? names[t] : t == WFI_T_ATTR ? "as .dtype says" : t >= WFI_T_EXACT ? exact[t - WFI_T_EXACT] : "";
+    return t < 8 ? names[t] : t == WFI_T_ATTR ? "as .dtype says" : t >= WFI_T_EXACT ? exact[t - WFI_T_EXACT] : "";
 }
 static void usage(buf *b, const op *o)
 {

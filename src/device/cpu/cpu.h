@@ -18,6 +18,7 @@ struct wfi_fused_kernels;
 struct wfi_copy_kernels;
 struct wfi_reduce_kernels;
 struct wfi_row_kernels;
+struct wfi_batchnorm_kernels;
 struct wfi_index_kernels;
 struct wfi_optim_kernels;
 struct wfi_attention_kernels;
@@ -34,6 +35,7 @@ typedef struct wfi_cpu {
     const struct wfi_copy_kernels *copy;
     const struct wfi_reduce_kernels *reduce;
     const struct wfi_row_kernels *row;
+    const struct wfi_batchnorm_kernels *batchnorm;
     const struct wfi_index_kernels *index;
     const struct wfi_optim_kernels *optim;
     const struct wfi_attention_kernels *attention;

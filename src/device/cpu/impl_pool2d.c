@@ -51,10 +51,27 @@ static const char *max_pool_pick(const wfi_cpu *d, wfi_bind *b)
     return wfi_pool2d_pick_prepare(&at, &b->in[0], &b->in[1], b->out, b->params);
 }
 
+/* The average leaves the pad out of its divisor if asked to. */
+static const char *avg_pool(const wfi_cpu *d, wfi_bind *b)
+{
+    wfi_pool2d_attrs at = ATTRS(b->attr->avg_pool2d);
+    at.count_pad = !b->attr->avg_pool2d.exclude_pad;
+    return pool(&d->pool2d->avg_forward, &at, b, NULL);
+}
+
+static const char *avg_pool_grad(const wfi_cpu *d, wfi_bind *b)
+{
+    wfi_pool2d_attrs at = ATTRS(b->attr->avg_pool2d_grad);
+    at.count_pad = !b->attr->avg_pool2d_grad.exclude_pad;
+    return pool(&d->pool2d->avg_backward, &at, b, NULL);
+}
+
 #define FIRST "first maximum, windows in order"
 static const wfi_impl impls[] = {
     { WFI_OP_max_pool2d, "cpu.max_pool2d", "", max_pool },
     { WFI_OP_max_pool2d_grad, "cpu.max_pool2d_grad", FIRST, max_pool_grad },
     { WFI_OP_max_pool2d_pick, "cpu.max_pool2d_pick", "", max_pool_pick },
+    { WFI_OP_avg_pool2d, "cpu.avg_pool2d", "elements in order", avg_pool },
+    { WFI_OP_avg_pool2d_grad, "cpu.avg_pool2d_grad", "windows in order", avg_pool_grad },
 };
 const wfi_impl_list wfi_impls_pool2d = { impls, sizeof impls / sizeof *impls };

@@ -2,7 +2,8 @@
 #include "device/cpu/cpu.h"
 
 #define LISTS(X)                                                                                                       \
-    X(view) X(ew) X(fused) X(gemm) X(reduce) X(row) X(index) X(copy) X(conv) X(pool2d) X(optim) X(attention)
+    X(view)                                                                                                            \
+    X(ew) X(fused) X(gemm) X(reduce) X(row) X(batchnorm) X(index) X(copy) X(conv) X(pool2d) X(optim) X(attention)
 
 #define DECLARE(name) extern const wfi_impl_list wfi_impls_##name;
 LISTS(DECLARE)

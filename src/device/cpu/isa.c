@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "device/cpu/cpu.h"
 #include "kernel/attention/attention.h"
+#include "kernel/batchnorm/batchnorm.h"
 #include "kernel/conv/conv.h"
 #include "kernel/copy/copy.h"
 #include "kernel/ew/ew.h"
@@ -57,6 +58,7 @@ wfi_isa wfi_isa_best(void)
         d->copy = &wfi_copy_##set;                                                                                     \
         d->reduce = &wfi_reduce_##set;                                                                                 \
         d->row = &wfi_row_##set;                                                                                       \
+        d->batchnorm = &wfi_batchnorm_##set;                                                                           \
         d->index = &wfi_index_##set;                                                                                   \
         d->optim = &wfi_optim_##set;                                                                                   \
         d->attention = &wfi_attention_##set;                                                                           \
