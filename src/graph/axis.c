@@ -475,7 +475,7 @@ static void parts_of_rule(binder *b, const axis_rule *r, int k, char *text, size
         bool again = false;
         for (int j = 0; j < i; j++)
             again |= b->t.code[r->first + j].op == 'v' && b->t.code[r->first + j].arg == c->arg;
-        if (c->op == 'v' && !again && value(b, c->arg, k, &v) && v != UNKNOWN)
+        if (c->op == 'v' && !again && value(b, c->arg, k, &v) && (v != UNKNOWN || attr(b, c->arg)))
             n += (size_t)snprintf(text + n, bytes - n, "%s%s is %s", n ? ", " : "", b->t.name[c->arg], show(b, v, &t));
     }
 }

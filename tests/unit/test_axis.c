@@ -391,7 +391,7 @@ static void errors(void **state)
     refused("tile", "axes reps", "x[..a ..n:i%@axes] -> y[..a ..i@axes]; i=n*reps",
             "100000 axes=0 reps=9223372036854775807", "tile: reps is out of range; x is f32[100000]");
     refused("tile", "axes reps", "x[..a ..n:i%@axes] -> y[..a ..i@axes]; i=n*reps", "5 axes=0 reps=-1",
-            "tile: y[-1] would be -5; x is f32[5]");
+            "tile: y[-1] would be -5: n is 5, reps is -1; x is f32[5]");
 }
 
 /* An empty size takes part in everything; nothing divides by it. */
