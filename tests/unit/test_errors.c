@@ -140,7 +140,7 @@ static void sizes_body(void)
     E(wf_broadcast_to(a, WF_DIMS(INT64_MAX, INT64_MAX, 2, 3)), WF_ERR_SHAPE,
       "broadcast_to: a size is below 0, or the product of the sizes is too large");
     E(wf_one_hot(wf_tensor_from(c, WF_I64, WF_DIMS(3), whole), -1), WF_ERR_SHAPE,
-      "one_hot: y[-1] would be -1; i is i64[3]");
+      "one_hot: y[-1] would be -1: depth is -1; i is i64[3]");
     E(wf_var_new(c, "v", WF_F32, WF_DIMS(-2), zeros), WF_ERR_SHAPE, "wf_var_new: dimension 0 is -2, which is below 0");
 }
 static void sizes(void **state)
