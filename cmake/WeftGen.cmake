@@ -12,14 +12,16 @@ target_include_directories(weft_gen PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOUR
 target_link_libraries(weft_gen PRIVATE weft_flags)
 target_compile_options(weft_gen PRIVATE -Wconversion -Wsign-conversion)
 
+file(GLOB prelude_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernel/*.h ${CMAKE_SOURCE_DIR}/src/kernel/ew/half.h
+  ${CMAKE_SOURCE_DIR}/src/codegen/frame.h)
 file(GLOB op_files CONFIGURE_DEPENDS ${WEFT_OPS_DIR}/*.c)
-set(WEFT_GEN_SOURCES ${gen}/ops_table.c ${gen}/ops_rows.c ${gen}/ops_build.c)
+set(WEFT_GEN_SOURCES ${gen}/ops_table.c ${gen}/ops_rows.c ${gen}/ops_build.c ${gen}/code_prelude.c)
 add_custom_command(
   OUTPUT ${gen}/ops.stamp
   BYPRODUCTS ${WEFT_GEN_SOURCES} ${gen}/weft/ops.h ${gen}/ops_enum.h ${gen}/ew_rows.inc ${gen}/ew_ref.inc
     ${gen}/samples.inc ${gen}/docs/ops.md
-  COMMAND weft_gen ${gen} ${WEFT_OPS_DIR}
+  COMMAND weft_gen ${gen} ${WEFT_OPS_DIR} ${CMAKE_SOURCE_DIR}/src
   COMMAND ${CMAKE_COMMAND} -E touch ${gen}/ops.stamp
-  DEPENDS weft_gen ${op_files} ${WEFT_OPS_DIR}/ops.def ${WEFT_OPS_DIR}/elementwise.def
+  DEPENDS weft_gen ${prelude_files} ${op_files} ${WEFT_OPS_DIR}/ops.def ${WEFT_OPS_DIR}/elementwise.def
   COMMENT "Operators")
 add_custom_target(weft_generated DEPENDS ${gen}/ops.stamp)

@@ -13,7 +13,7 @@ each_line() { # what: reads "file:line:text" lines
 }
 
 # 1. A folder includes only what is before it in this order (and the public headers).
-order="base kernel graph ops passes device record grad plan exec dist nn data io deploy explain cli"
+order="base kernel codegen graph ops passes device record grad plan exec dist nn data io deploy explain cli"
 rank() {
     local i=0 f
     for f in $order; do
@@ -34,7 +34,7 @@ lib() { grep -rnE --include='*.[ch]' "$1" src | grep -vE "^[^:]*:[0-9]+: *(/?\*|
 each_line "banned, see src/base/README.md" < <(lib '(^|[^A-Za-z0-9_.>])(gets|strcpy|strcat|strncpy|strncat|sprintf|strtok|ato[ifl]|strto[ldf]|strto[ul]l|sscanf|setjmp|longjmp|alloca|system|popen|tmpnam|mktemp|rand|localtime|strerror|signal|abort|exit|_exit|printf|puts|putchar|perror|assert)\(' '^$')
 each_line "memory goes through src/base/mem.h" < <(lib '(^|[^A-Za-z0-9_.>])(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup)\(' '^src/base/mem\.c')
 each_line "the environment is read in src/base/env.c" < <(lib '(^|[^A-Za-z0-9_])(secure_)?getenv\(' '^src/base/env\.c')
-each_line "files go through src/base/file.h" < <(lib '(^|[^A-Za-z0-9_.>])(fopen|open|openat|rename|renameat|unlink|unlinkat)\(' '^src/base/file\.c')
+each_line "files go through src/base/file.h" < <(lib '(^|[^A-Za-z0-9_.>])(fopen|open|openat|rename|renameat|unlink|unlinkat)\(' '^src/base/(file|cache)\.c')
 
 # 3. A file name stands for one file.
 each_line "this file name is in the tree more than once" < <(find src include tests/unit tools examples -name '*.[ch]' -printf '%f\n' | sort | uniq -d)

@@ -104,8 +104,18 @@ typedef struct wf_stats {
     size_t peak_bytes;    /* ... at most */
     size_t arena_bytes;   /* the last plan's arena ... */
     size_t arena_bound;   /* ... and the least that any order-keeping plan needs */
+    uint64_t codes;       /* kernels that plans of the runtime asked the system's compiler for, ... */
+    uint64_t compiled;    /* ... that it compiled, ... */
+    uint64_t loaded;      /* ... that were on the disk already, ... */
+    uint64_t failed;      /* ... and that it could not compile: they run without it, slower */
 } wf_stats;
 WF_API wf_stats wf_ctx_stats(const wf_ctx *c);
+
+/* Plans run at once on kernels of the library; kernels of their own are compiled in the background and used as soon as
+ * they are there, with the same bits. This waits until all that were asked for are there or have failed: for
+ * measurements, which would otherwise see both. WEFT_CC names the compiler, and says with nothing that there is none.
+ */
+WF_API void wf_compile_wait(wf_ctx *c);
 
 /* The text of the last plan that ran: commands, buffers, offsets, source lines. NULL: none yet. Valid until the next
  * call on c. */

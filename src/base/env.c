@@ -9,6 +9,12 @@ const char *wfi_env_get(const char *name)
     return v && *v ? v : NULL;
 }
 
+bool wfi_env_empty(const char *name)
+{
+    const char *v = secure_getenv(name);
+    return v && !*v;
+}
+
 int64_t wfi_env_int(const char *name, int64_t lo, int64_t hi, int64_t otherwise, const char **bad)
 {
     const char *v = wfi_env_get(name);

@@ -7,6 +7,9 @@
 /* The value, borrowed from the environment; NULL if it is unset, empty, or the program runs with raised rights. */
 const char *wfi_env_get(const char *name);
 
+/* Is it set, and to nothing? */
+bool wfi_env_empty(const char *name);
+
 /* The value as a whole number in lo .. hi, or `otherwise` if it is unset. *bad (may be NULL) is set to the text of a
  * value that is no such number, and to NULL if all is well; `otherwise` is returned then, too. */
 int64_t wfi_env_int(const char *name, int64_t lo, int64_t hi, int64_t otherwise, const char **bad);

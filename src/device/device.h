@@ -69,8 +69,9 @@ typedef struct wfi_bind {
     uint32_t inplace;                  /* bit i: out[0] may take the buffer of operand i, if their layouts are equal */
     uint32_t inplace_of[WFI_BIND_OUT]; /* the same for the further outputs */
     bool faults;
-    const char *impl;  /* "cpu.gemm" */
-    const char *order; /* the order class of its sums, "" if it has none */
+    const char *impl;                 /* "cpu.gemm" */
+    const char *order;                /* the order class of its sums, "" if it has none */
+    const _Atomic(const char *) *how; /* NULL, or what carries it out at this moment, which may change */
 } wfi_bind;
 
 typedef struct wfi_device_api {
@@ -102,6 +103,7 @@ struct wfi_device {
     wfi_mem *mem;
     wfi_pool *pool;
     int threads;
+    struct wfi_generator *generator; /* of kernels that are compiled at run time; NULL: there is none */
 };
 struct wfi_queue {
     wfi_device *device;

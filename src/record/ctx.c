@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/env.h"
+#include "codegen/generator.h"
 #include "record/record.h"
 
 /* ---- runtime ---- */
@@ -313,5 +314,15 @@ wf_stats wf_ctx_stats(const wf_ctx *c)
     s.allocations = atomic_load(&c->mem->calls);
     s.live_bytes = atomic_load(&c->mem->live);
     s.peak_bytes = atomic_load(&c->mem->peak);
+    if (c->rt->device->generator) {
+        wfi_generator_stats g = wfi_generator_counts(c->rt->device->generator);
+        s.codes = g.asked, s.compiled = g.compiled, s.loaded = g.loaded, s.failed = g.failed;
+    }
     return s;
+}
+
+void wf_compile_wait(wf_ctx *c)
+{
+    if (c && c->rt->device->generator)
+        wfi_generator_wait(c->rt->device->generator);
 }

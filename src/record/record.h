@@ -135,7 +135,8 @@ typedef struct wfi_bound {
     const int64_t *in_offset; /* [nin] bytes from operand i's buffer to its first element */
     bool faults, lower;       /* lower: a composite that this device takes apart */
     const char *impl, *order;
-    uint32_t in[]; /* layouts of the operands, 0: not given */
+    const _Atomic(const char *) *how; /* as in wfi_bind */
+    uint32_t in[];                    /* layouts of the operands, 0: not given */
 } wfi_bound;
 
 /* Types only: what recording needs. */

@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "base/text.h"
 
 static uint64_t next_random(uint64_t *s)
@@ -286,6 +287,44 @@ static void hashes(void **state)
     assert_int_not_equal(wfi_hash_mix(wfi_hash_mix(0, 1), 2), wfi_hash_mix(wfi_hash_mix(0, 2), 1));
 }
 
+/* FIPS 180-4, examples of NIST; fed in pieces of every size. */
+static void sha256(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t times;
+        const char *digest;
+    } known[] = {
+        { "", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
+        { "abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
+        { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
+          "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" },
+        { "a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        uint8_t digest[WFI_SHA256_BYTES];
+        char hex[2 * WFI_SHA256_BYTES + 1];
+        wfi_sha256 s = wfi_sha256_start();
+        for (size_t k = 0; k < known[i].times; k++)
+            wfi_sha256_add(&s, known[i].text, strlen(known[i].text));
+        wfi_sha256_end(&s, digest);
+        wfi_sha256_hex(digest, hex);
+        assert_string_equal(hex, known[i].digest);
+    }
+    static const char text[200] = "pieces";
+    for (size_t cut = 0; cut <= sizeof text; cut++) {
+        uint8_t one[WFI_SHA256_BYTES], two[WFI_SHA256_BYTES];
+        wfi_sha256 s = wfi_sha256_start(), t = s;
+        wfi_sha256_add(&s, text, sizeof text);
+        wfi_sha256_add(&t, text, cut);
+        wfi_sha256_add(&t, text + cut, sizeof text - cut);
+        wfi_sha256_end(&s, one);
+        wfi_sha256_end(&t, two);
+        assert_memory_equal(one, two, sizeof one);
+    }
+}
+
 static void texts(void **state)
 {
     (void)state;
@@ -527,13 +566,11 @@ static void environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mem_blocks),       cmocka_unit_test(mem_limits),
-        cmocka_unit_test(mem_failures),     cmocka_unit_test(mem_grow_array),
-        cmocka_unit_test(arenas),           cmocka_unit_test(checked_arithmetic),
-        cmocka_unit_test(hashes),           cmocka_unit_test(texts),
-        cmocka_unit_test(bounded_strings),  cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(shortest_numbers), cmocka_unit_test(reading_doubles),
-        cmocka_unit_test(other_locales),    cmocka_unit_test(environment),
+        cmocka_unit_test(mem_blocks),      cmocka_unit_test(mem_limits),    cmocka_unit_test(mem_failures),
+        cmocka_unit_test(mem_grow_array),  cmocka_unit_test(arenas),        cmocka_unit_test(checked_arithmetic),
+        cmocka_unit_test(hashes),          cmocka_unit_test(sha256),        cmocka_unit_test(texts),
+        cmocka_unit_test(bounded_strings), cmocka_unit_test(whole_numbers), cmocka_unit_test(shortest_numbers),
+        cmocka_unit_test(reading_doubles), cmocka_unit_test(other_locales), cmocka_unit_test(environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

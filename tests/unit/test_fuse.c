@@ -1,5 +1,6 @@
 /* Fusion: graph text in, graph text out; and fused steps against eager ones, bit for bit, over shapes that make every
- * way through the tile machine: flat, rows, repeated rows, what is brought into tiles, streamed results, threads. */
+ * way through the tile machine: flat, rows, repeated rows, what is brought into tiles, streamed results, threads; on
+ * the tile machine and as generated C. */
 #include "pass_text.h"
 #include "graph/body.h"
 #include "passes/fuse.h"
@@ -198,19 +199,26 @@ static void step(wf_ctx *c, wf_var *v, const shape *s, const float *x, const flo
     wf_scope_end(c, around);
 }
 
-static void run(const shape *s, wf_mode mode, int threads, char **out)
+static void run(const shape *s, wf_mode mode, int threads, const char *compiler, char **out)
 {
+    setenv("WEFT_CC", compiler, 1);
     wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .mode = mode, .threads = threads });
     float *x = numbers(count(s->x), 1), *b = numbers(count(s->b), 2), *start = numbers(count(s->x), 3);
     wf_var *v = wf_var_new(c, "v", WF_F32, s->x, start);
     assert_non_null(v);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++) {
         step(c, v, s, x, b, out);
+        wf_compile_wait(c); /* so that the last steps run what was compiled, if there is a compiler */
+    }
+    assert_int_equal(wf_ctx_stats(c).failed, 0);
     if (mode == WF_LAZY)
         assert_non_null(strstr(wf_explain_plan(c), "fused("));
     free(x), free(b), free(start);
     assert_int_equal(wf_ctx_close(c), WF_OK);
 }
+
+/* Those that are missing are none. */
+static const char *const compilers[] = { "", "gcc", "clang" };
 
 static void same_bits(void **state)
 {
@@ -220,13 +228,14 @@ static void same_bits(void **state)
         size_t bytes = (size_t)count(shapes[i].x) * sizeof(float);
         for (int k = 0; k <= RESULTS; k++)
             assert_true((want[k] = malloc(bytes)) && (got[k] = malloc(bytes)));
-        run(&shapes[i], WF_EAGER, 1, want);
-        for (int threads = 1; threads <= 3; threads++) {
-            run(&shapes[i], WF_LAZY, threads, got);
-            for (int k = 0; k <= RESULTS; k++)
-                if (memcmp(want[k], got[k], bytes) != 0)
-                    fail_msg("shape %zu, result %d, %d threads: other bits", i, k, threads);
-        }
+        run(&shapes[i], WF_EAGER, 1, "", want);
+        for (size_t cc = 0; cc < sizeof compilers / sizeof *compilers; cc++)
+            for (int threads = 1; threads <= 3; threads++) {
+                run(&shapes[i], WF_LAZY, threads, compilers[cc], got);
+                for (int k = 0; k <= RESULTS; k++)
+                    if (memcmp(want[k], got[k], bytes) != 0)
+                        fail_msg("shape %zu, result %d, %d threads, \"%s\": other bits", i, k, threads, compilers[cc]);
+            }
         for (int k = 0; k <= RESULTS; k++)
             free(want[k]), free(got[k]);
     }

@@ -109,5 +109,6 @@ void out_ew(buf *rows, buf *ref);
 void out_samples(buf *b);
 void out_page(buf *b, const op *o);
 void out_index(buf *b);
+void out_prelude(buf *b, const char *src_dir);
 
 #endif

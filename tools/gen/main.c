@@ -1,7 +1,8 @@
-/* weft_gen - the operator generator of the build.      usage: weft_gen OUT_DIR OPS_DIR
+/* weft_gen - the operator generator of the build.      usage: weft_gen OUT_DIR OPS_DIR [SRC_DIR]
  *
- * Reads ops.def, elementwise.def and the listed files in OPS_DIR. Writes below OUT_DIR (which exists) what changed.
- * An error prints FILE:LINE: error: ..., writes nothing and exits 1. */
+ * Reads ops.def, elementwise.def and the listed files in OPS_DIR, and what generated kernels take from the sources
+ * below SRC_DIR. Writes below OUT_DIR (which exists) what changed. An error prints FILE:LINE: error: ..., writes
+ * nothing and exits 1. */
 #include "gen.h"
 #include <errno.h>
 #include <stdio.h>
@@ -22,11 +23,12 @@ static bool folder(const char *dir, const char *name)
 }
 static int generate(int argc, char **argv)
 {
-    output out[] = { { "weft/ops.h", { 0 } }, { "ops_enum.h", { 0 } },  { "ops_table.c", { 0 } },
-                     { "ops_rows.c", { 0 } }, { "ops_build.c", { 0 } }, { "ew_rows.inc", { 0 } },
-                     { "ew_ref.inc", { 0 } }, { "samples.inc", { 0 } }, { "docs/ops.md", { 0 } } };
-    if (argc != 3) {
-        fprintf(stderr, "usage: weft_gen OUT_DIR OPS_DIR\n");
+    output out[] = { { "weft/ops.h", { 0 } },    { "ops_enum.h", { 0 } },  { "ops_table.c", { 0 } },
+                     { "ops_rows.c", { 0 } },    { "ops_build.c", { 0 } }, { "ew_rows.inc", { 0 } },
+                     { "ew_ref.inc", { 0 } },    { "samples.inc", { 0 } }, { "docs/ops.md", { 0 } },
+                     { "code_prelude.c", { 0 } } };
+    if (argc != 3 && argc != 4) {
+        fprintf(stderr, "usage: weft_gen OUT_DIR OPS_DIR [SRC_DIR]\n");
         return 2;
     }
     read_all(argv[2]);
@@ -41,6 +43,8 @@ static int generate(int argc, char **argv)
         out_ew(&out[5].text, &out[6].text);
         out_samples(&out[7].text);
         out_index(&out[8].text);
+        if (argc == 4)
+            out_prelude(&out[9].text, argv[3]);
     }
     if (errors) {
         fprintf(stderr, "%d error%s in operator definitions\n", errors, errors == 1 ? "" : "s");
@@ -48,7 +52,7 @@ static int generate(int argc, char **argv)
     }
     bool good = folder(argv[1], "weft") && folder(argv[1], "docs") && folder(argv[1], "docs/ops");
     for (size_t i = 0; good && i < sizeof out / sizeof *out; i++)
-        good = write_if_changed(argv[1], out[i].name, &out[i].text);
+        good = out[i].text.n == 0 || write_if_changed(argv[1], out[i].name, &out[i].text);
     for (int i = 0; good && i < nops; i++) {
         char name[80];
         buf page = { 0 };

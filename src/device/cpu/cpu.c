@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <string.h>
 #include "base/clock.h"
+#include "codegen/generator.h"
 
 static int probe(void)
 {
@@ -12,6 +13,7 @@ static int probe(void)
 
 static void device_close(wfi_device *d)
 {
+    wfi_generator_free(d->generator);
     wfi_pool_free(d->pool);
     wfi_mem_free(d->mem, d);
 }
@@ -23,8 +25,9 @@ static wfi_device *device_open(wfi_mem *mem, int index, int threads)
         return NULL;
     d->base = (wfi_device){ .api = &wfi_device_cpu, .mem = mem, .threads = threads };
     wfi_cpu_choose(d, wfi_isa_best());
-    if (threads > 1 && !(d->base.pool = wfi_pool_new(mem, threads))) {
-        wfi_mem_free(mem, d);
+    d->base.generator = wfi_generator_new(mem, wfi_isa_name(d->isa < WFI_ISA_AVX512 ? d->isa : WFI_ISA_AVX512));
+    if (!d->base.generator || (threads > 1 && !(d->base.pool = wfi_pool_new(mem, threads)))) {
+        device_close(&d->base);
         return NULL;
     }
     return &d->base;
@@ -152,6 +155,7 @@ static const char *bind(wfi_device *device, wfi_bind *b)
             b->alias_offset = 0;
             b->inplace = 0;
             b->faults = false;
+            b->how = NULL;
             memset(b->inplace_of, 0, sizeof b->inplace_of);
             b->impl = k->name;
             b->order = k->order;

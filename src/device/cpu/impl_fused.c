@@ -1,4 +1,5 @@
-/* Fused nodes: the rows of a body for the tile machine. */
+/* Fused nodes: the rows of a body for the tile machine, and the request for a kernel that does all of them. */
+#include "codegen/generator.h"
 #include "device/cpu/cpu.h"
 #include "graph/body.h"
 #include "kernel/fused/fused.h"
@@ -6,6 +7,30 @@
 static wf_dtype type_of(const wfi_body *body, const wfi_bind *b, uint16_t in)
 {
     return in < body->nin ? b->in[in].dtype : (wf_dtype)body->op[in - body->nin].dtype;
+}
+
+/* The tile machine runs the group until the compiler has done its work, or for ever where there is none. */
+static void ask_code(const wfi_cpu *d, const wfi_fused_spec *s, const wfi_body *body, wfi_bind *b)
+{
+    wfi_code_spec c = {
+        .splat = d->fused->splat(b->params), .nin = (uint8_t)s->nin, .nout = (uint8_t)s->nout, .nop = (uint8_t)s->nop
+    };
+    for (int i = 0; i < s->nin; i++)
+        c.dtype[i] = (uint8_t)b->in[i].dtype;
+    for (int k = 0; k < s->nout; k++)
+        c.out[k] = s->out[k];
+    for (int q = 0; q < s->nop; q++) {
+        const wfi_body_op *o = &body->op[q];
+        c.op[q].row = s->op[q].row;
+        c.op[q].dtype = (uint8_t)type_of(body, b, o->in[o->nin - 1]);
+        for (int a = 0; a < o->nin; a++)
+            c.op[q].in[a] = s->op[q].in[a];
+    }
+    const wfi_code *code = wfi_generator_ask(d->base.generator, &c);
+    if (code) {
+        d->fused->attach(b->params, code);
+        b->how = &code->how;
+    }
 }
 
 static const char *bind(const wfi_cpu *d, wfi_bind *b)
@@ -28,6 +53,7 @@ static const char *bind(const wfi_cpu *d, wfi_bind *b)
         wfi_fused_op *f = &s.op[q];
         f->fn = d->ew->fn[wfi_op_table[o->op].ew][type_of(body, b, o->in[o->nin - 1])];
         f->dtype = (wf_dtype)o->dtype;
+        f->row = (uint8_t)wfi_op_table[o->op].ew;
         f->arity = (uint8_t)o->nin;
         for (int a = 0; a < 3; a++)
             f->in[a] = (uint8_t)o->in[a];
@@ -41,7 +67,10 @@ static const char *bind(const wfi_cpu *d, wfi_bind *b)
     b->inplace = b->inplace_of[0];
     b->fn = d->fused->run;
     b->params_bytes = WFI_FUSED_PARAMS;
-    return d->fused->prepare(&s, b->params, &b->scratch);
+    const char *why = d->fused->prepare(&s, b->params, &b->scratch);
+    if (!why)
+        ask_code(d, &s, body, b);
+    return why;
 }
 
 static const wfi_impl impls[] = { { WFI_NODE_FUSED, "cpu.fused", "", bind } };

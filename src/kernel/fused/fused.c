@@ -24,6 +24,8 @@ typedef struct params {
     int32_t nout, nop, ntemp, threads;
     int64_t tile, each, serial; /* elements of a tile; bytes of scratch a worker; elements that one thread does alone */
     int64_t room;               /* bytes of a temporary */
+    const wfi_code *code;       /* NULL, or: may do all ops at once, ... */
+    int64_t span;               /* ... for so many elements */
     bool rows;                  /* every lane moves by one element, or stands still, along a row */
     bool small;                 /* all is one tile */
     bool streams;               /* the results are too large for the caches */
@@ -137,6 +139,11 @@ static int64_t moved(const params *p)
     return bytes;
 }
 
+static uint64_t lanes_mask(int lanes)
+{
+    return ((uint64_t)1 << lanes) - 1;
+}
+
 static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
 {
     params p = { .nout = s->nout, .nop = s->nop, .threads = s->threads > 1 ? s->threads : 1 };
@@ -167,16 +174,31 @@ static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
     p.room = p.tile * widest;
     p.each = p.ntemp * p.room;
     p.serial = SERIAL_COST / s->nop;
+    p.span = p.tile;
+    if (p.rows || ((p.flat | p.still) & lanes_mask(p.walk.lanes)) == lanes_mask(p.walk.lanes))
+        p.span = INT64_MAX; /* every lane is used where it lies */
     p.small = p.walk.n <= p.tile && (!p.rows || p.walk.ndim == 1);
     memcpy(out, &p, sizeof p);
     *scratch = (size_t)p.each * (size_t)p.threads;
     return NULL;
 }
 
+static uint32_t splat(const void *params_)
+{
+    const params *p = params_;
+    return (uint32_t)(p->still >> p->nout);
+}
+
+static void attach(void *params_, const wfi_code *code)
+{
+    ((params *)params_)->code = code;
+}
+
 /* ---- run ---- */
 
 typedef struct job {
     const params *p;
+    wfi_fused_fn *fn;      /* NULL: row by row */
     char *base[LANES_MAX]; /* where the walk of each lane starts */
     char *scratch;
     int64_t share; /* elements of a chunk */
@@ -235,6 +257,22 @@ static void bring(const job *j, int k, char *to, const int64_t *index, int64_t m
         repeat(to, j->base[k], p->walk.dim[p->walk.ndim - 1] * lane->bytes, m * lane->bytes);
 }
 
+/* All at once. A lane that is not used where it lies has its temporary. */
+static void run_code(const job *j, char *const *at, const int64_t *index, int64_t m)
+{
+    const params *p = j->p;
+    void *place[LANES_MAX];
+    bool streams = j->streams;
+    for (int k = 0; k < p->walk.lanes; k++)
+        place[k] = at[k] ? at[k] : at[LANES_MAX + p->temp[k]];
+    for (int k = 0; k < p->nout; k++)
+        streams = streams && wfi_stream_aligned(place[k]);
+    j->fn(place, m, streams);
+    for (int k = 0; k < p->nout; k++)
+        if (!at[k])
+            wfi_walk_gather(&p->walk, j->base[k], &p->lane[k], place[k], index, m, false);
+}
+
 /* m elements of the walk from element lo on, which has this index; within one row where lanes are used as rows. first:
  * in this chunk. */
 static void tile(const job *j, char **at, int64_t lo, const int64_t *index, int64_t m, bool first)
@@ -252,6 +290,10 @@ static void tile(const job *j, char **at, int64_t lo, const int64_t *index, int6
                 bring(j, k, at[LANES_MAX + p->temp[k]], index, m, first);
         }
     }
+    if (j->fn) {
+        run_code(j, at, index, m);
+        return;
+    }
     run_ops(p, at, m);
     put_results(j, at, index, m);
 }
@@ -262,10 +304,11 @@ static void chunk(void *arg, int64_t number, int worker)
     const params *p = j->p;
     const wfi_walk *w = &p->walk;
     int64_t lo = number * j->share, hi = lo + j->share < w->n ? lo + j->share : w->n, index[WF_RANK_MAX] = { 0 };
+    const int64_t most = j->fn ? p->span : p->tile;
     char *at[SLOTS];
     temporaries(p, j->scratch + worker * p->each, at);
     while (lo < hi) {
-        int64_t m = hi - lo < p->tile ? hi - lo : p->tile;
+        int64_t m = hi - lo < most ? hi - lo : most;
         wfi_walk_locate(w, lo, index);
         if (p->rows && m > w->dim[w->ndim - 1] - index[w->ndim - 1])
             m = w->dim[w->ndim - 1] - index[w->ndim - 1];
@@ -283,6 +326,7 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
     if (w->n == 0)
         return;
     job j;
+    j.fn = p->code ? atomic_load_explicit(&p->code->fn, memory_order_acquire) : NULL;
     j.p = p, j.scratch = r->scratch, j.share = w->n, j.streams = p->streams;
     for (int k = 0; k < w->lanes; k++)
         j.base[k] = (char *)args[k] + p->lane[k].start;
@@ -305,4 +349,4 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
     wfi_pool_run(pool, (w->n + j.share - 1) / j.share, chunk, &j);
 }
 
-const wfi_fused_kernels WFI_K(wfi_fused) = { prepare, run };
+const wfi_fused_kernels WFI_K(wfi_fused) = { prepare, run, splat, attach };

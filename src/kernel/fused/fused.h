@@ -1,5 +1,6 @@
 /* fused.h - several element-wise rows over one index space, tile by tile: what one row makes for the next stays in L1.
- * The tile machine. Each row is the function that runs it alone (kernel/ew), so its results have the same bits.
+ * The tile machine. Each row is the function that runs it alone (kernel/ew), so its results have the same bits. Instead
+ * of the rows one function may do all of them (wfi_code), again with the same bits.
  *
  *     wfi_fused_spec s = { .nin = 2, .nout = 1, .nop = 2, .view = { y, a, b }, .out = { 1 },
  *                          .op = { { .fn = add, .in = { 0, 1 }, .arity = 2, .dtype = WF_F32 },
@@ -11,6 +12,7 @@
  * of an input where wfi_fused_inplace says so. */
 #ifndef WFI_KERNEL_FUSED_FUSED_H
 #define WFI_KERNEL_FUSED_FUSED_H
+#include <stdatomic.h>
 #include "kernel/ew/ew.h"
 
 enum { WFI_FUSED_IN = 32, WFI_FUSED_OUT = 4, WFI_FUSED_OPS = 64 };
@@ -18,6 +20,7 @@ enum { WFI_FUSED_IN = 32, WFI_FUSED_OUT = 4, WFI_FUSED_OPS = 64 };
 typedef struct wfi_fused_op {
     wfi_ew_fn *fn;
     wf_dtype dtype; /* of the result */
+    uint8_t row;    /* WFI_ROWOF_... */
     uint8_t arity;
     uint8_t in[3]; /* below nin: an input; else nin + the number of an earlier op */
 } wfi_fused_op;
@@ -31,9 +34,23 @@ typedef struct wfi_fused_spec {
 
 #define WFI_FUSED_PARAMS 8192 /* bytes of params, at most */
 
+/* All ops of a group over n elements that lie together. at: results, then inputs, each contiguous or one element, as it
+ * was made for; a result may be an input. streams: results go past the caches; they are aligned to 64 bytes. */
+typedef void wfi_fused_fn(void *const *at, int64_t n, int streams);
+
+/* Such a function, which may appear at any time, from another thread. */
+typedef struct wfi_code {
+    _Atomic(wfi_fused_fn *) fn; /* NULL: not there (yet) */
+    _Atomic(const char *) how;  /* what runs, and why; lives as long as this */
+} wfi_code;
+
 typedef struct wfi_fused_kernels {
     const char *(*prepare)(const wfi_fused_spec *s, void *params, size_t *scratch);
     wfi_kernel_fn *run; /* args: results, inputs */
+    /* Which inputs are single elements wherever ops run: what a function for the group must know. */
+    uint32_t (*splat)(const void *params);
+    /* The tiles, or whole runs where nothing has to be brought together, go to code->fn as soon as it is there. */
+    void (*attach)(void *params, const wfi_code *code);
 } wfi_fused_kernels;
 
 extern const wfi_fused_kernels wfi_fused_portable, wfi_fused_avx2, wfi_fused_avx512;
