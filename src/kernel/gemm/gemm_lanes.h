@@ -1,4 +1,10 @@
-/* gemm_lanes.h - vectors of T by name, for the templates gemm_tile.h and gemm_loops.h (see there). */
+/* gemm_lanes.h - vectors of T, and of S, by name, for the templates gemm_tile.h and gemm_loops.h (see there). S, as
+ * wide as T, is what a step of the tiles takes from each operand: T itself, or several narrower values of k side by
+ * side. */
+#ifndef S
+#define S  T
+#define SV V
+#endif
 #define MR WFI_GEMM_MR
 #define NV WFI_GEMM_NV
 #define VL ((int)(WFI_VB / sizeof(T)))
@@ -17,6 +23,7 @@
 #define TRANSPOSE(v) wfi_transpose8((wfi_vi8 *)(v))
 #endif
 typedef T unaligned __attribute__((vector_size(WFI_VB), aligned(LANE), may_alias));
+typedef S unaligned_s __attribute__((vector_size(WFI_VB), aligned(LANE), may_alias));
 
 WFI_INLINE V ld(const T *p)
 {
@@ -26,7 +33,15 @@ WFI_INLINE void st(T *p, V v)
 {
     *(unaligned *)p = (unaligned)v;
 }
-WFI_INLINE V set1(T x)
+WFI_INLINE SV lds(const S *p)
 {
-    return x - (V){ 0 }; /* exact, -0 and NaN too; one broadcast */
+    return (SV) * (const unaligned_s *)p;
+}
+WFI_INLINE void sts(S *p, SV v)
+{
+    *(unaligned_s *)p = (unaligned_s)v;
+}
+WFI_INLINE SV set1(S x)
+{
+    return x - (SV){ 0 }; /* exact, -0 and NaN too; one broadcast */
 }

@@ -65,12 +65,13 @@ typedef void wfi_gemm_part_fn(const wfi_gemm *g, const wfi_gemm_part *p);
 typedef struct wfi_gemm_type {
     int32_t mr, nr, lanes; /* of the accumulator */
     int32_t bytes;         /* of the accumulator */
+    int32_t per;           /* values of k in a step of the tiles, which takes `bytes` from each operand */
     wfi_gemm_part_fn *tier[WFI_GEMM_TIERS];
 } wfi_gemm_type;
 
 extern const wfi_gemm_tiles WFI_K(wfi_gemm_tiles_f32);
 extern const wfi_gemm_type WFI_K(wfi_gemm_f32), WFI_K(wfi_gemm_f64), WFI_K(wfi_gemm_i32), WFI_K(wfi_gemm_i64),
-    WFI_K(wfi_gemm_bf16), WFI_K(wfi_gemm_f16);
+    WFI_K(wfi_gemm_bf16), WFI_K(wfi_gemm_f16), WFI_K(wfi_gemm_bf16_pairs);
 
 /* Blocks, in elements of k, m and n (and bytes where it says so). A panel of b (kc x nr) is to fill half of L1, a block
  * of a (mc x kc) half of L2; sb rows of chains and nc columns of b live in L3. */

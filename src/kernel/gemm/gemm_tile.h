@@ -3,7 +3,8 @@
  *     #define T      float         the accumulator
  *     #define V      wfi_vf4       its vector
  *     #define LANE   4             bytes of T
- *     #define FMA    WFI_FMA_F32   (V c, V a, V b): c += a * b
+ *     #define FMA    WFI_FMA_F32   (V c, SV a, SV b): c += a * b
+ *     #define S      float         (perhaps, with SV) the operands of a step, where they are not T
  *     #define TILES  wfi_gemm_tiles_f32
  *
  * Rows and vectors are constants at each use of tile(), so that every loop but the one over k is unrolled and the
@@ -33,25 +34,25 @@ WFI_INLINE void read_ahead(const wfi_tile *t, int mr, int nv)
 /* What is known about the strides: nothing; a contiguous along k; both packed. */
 enum { ANY, ALONG, PACKED };
 
-WFI_INLINE V element(const char *const *row, int i, int u, int64_t ai, int mode, int mr)
+WFI_INLINE SV element(const char *const *row, int i, int u, int64_t ai, int mode, int mr)
 {
-    return set1(*(const T *)(mode == PACKED ? row[0] + (u * mr + i) * LANE : row[i / 3] + (i % 3) * ai + u * LANE));
+    return set1(*(const S *)(mode == PACKED ? row[0] + (u * mr + i) * LANE : row[i / 3] + (i % 3) * ai + u * LANE));
 }
 /* r += column of a x row of b, x[]; the u-th of several steps. */
-WFI_INLINE void step(V r[MR][NV], const V *x, const char *const *row, int u, int64_t ai, int mr, int nv, int mode)
+WFI_INLINE void step(V r[MR][NV], const SV *x, const char *const *row, int u, int64_t ai, int mr, int nv, int mode)
 {
     WFI_UNROLL for (int i = 0; i < mr; i++)
     {
-        V y = element(row, i, u, ai, mode, mr);
+        SV y = element(row, i, u, ai, mode, mr);
         WFI_PIN(y);
         WFI_UNROLL for (int j = 0; j < nv; j++) FMA(r[i][j], y, x[j]);
     }
 }
-WFI_INLINE void row_of_b(V *x, const T *b, int nv, int masked, const MASK *m)
+WFI_INLINE void row_of_b(SV *x, const S *b, int nv, int masked, const MASK *m)
 {
     WFI_UNROLL for (int j = 0; j < nv; j++)
     {
-        x[j] = masked ? LDM(b + VL * j, m[j]) : ld(b + VL * j);
+        x[j] = masked ? (SV)LDM(b + VL * j, m[j]) : lds(b + VL * j);
         WFI_PIN(x[j]);
     }
 }
@@ -60,13 +61,14 @@ WFI_SPECIAL void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
 {
     V r[MR][NV];
     MASK m[NV];
-    const T *in = t->in, *b = t->b;
+    const T *in = t->in;
+    const S *b = t->b;
     const int groups = mode == PACKED ? 1 : (mr + 2) / 3;
     const char *row[(MR + 2) / 3]; /* every third row of a: the two after it are one and two strides away */
     const int64_t ai = mode == PACKED ? LANE : t->ai * LANE;
     int64_t ap = mode == PACKED ? mr * LANE : mode == ALONG ? LANE : t->ap * LANE;
     const int64_t bs = mode == PACKED ? NR : t->bs;
-    const T *f = b + t->ahead * t->bs;
+    const S *f = b + t->ahead * t->bs;
     if (mode == ANY)
         WFI_OPAQUE(ap);
     WFI_UNROLL for (int j = 0; j < nv; j++) m[j] = LANES(t->n - VL * j);
@@ -79,7 +81,7 @@ WFI_SPECIAL void tile(const wfi_tile *t, int mr, int nv, int masked, int mode)
     if (mode == PACKED && t->pf)
         read_ahead(t, mr, nv);
     WFI_UNROLL for (int g = 0; g < groups; g++) row[g] = (const char *)t->a + 3 * g * ai;
-    V x[2][NV];
+    SV x[2][NV];
     int64_t p = t->k;
 #if WFI_GEMM_EARLY
     /* Rows of b are loaded a step before their use: with two hardware threads a core the scheduler sees little more. */

@@ -222,19 +222,19 @@ WFI_INLINE uint16_t wfi_f16_narrow(float f)
 #endif
 }
 
-/* WFI_LANES of them, widened; or the first n, the rest 0. */
+/* WFI_LANES of them, widened (as numbers, or their bits: u16); or the first n, the rest 0. */
 #if defined __AVX512F__
-WFI_INLINE wfi_vf4 wfi_bf16_ld(const uint16_t *p)
+WFI_INLINE wfi_vu4 wfi_u16_ld(const uint16_t *p)
 {
-    return (wfi_vf4)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)), 16);
+    return (wfi_vu4)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+WFI_INLINE wfi_vu4 wfi_u16_ldm(const uint16_t *p, int64_t n)
+{
+    return (wfi_vu4)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(wfi_lanes4(n), p));
 }
 WFI_INLINE wfi_vf4 wfi_f16_ld(const uint16_t *p)
 {
     return (wfi_vf4)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
-}
-WFI_INLINE wfi_vf4 wfi_bf16_ldm(const uint16_t *p, int64_t n)
-{
-    return (wfi_vf4)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(wfi_lanes4(n), p)), 16);
 }
 WFI_INLINE wfi_vf4 wfi_f16_ldm(const uint16_t *p, int64_t n)
 {
@@ -242,20 +242,20 @@ WFI_INLINE wfi_vf4 wfi_f16_ldm(const uint16_t *p, int64_t n)
 }
 #else
 #if defined __AVX2__
-WFI_INLINE wfi_vf4 wfi_bf16_ld(const uint16_t *p)
+WFI_INLINE wfi_vu4 wfi_u16_ld(const uint16_t *p)
 {
-    return (wfi_vf4)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)), 16);
+    return (wfi_vu4)_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 WFI_INLINE wfi_vf4 wfi_f16_ld(const uint16_t *p)
 {
     return (wfi_vf4)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 #else
-WFI_INLINE wfi_vf4 wfi_bf16_ld(const uint16_t *p)
+WFI_INLINE wfi_vu4 wfi_u16_ld(const uint16_t *p)
 {
-    wfi_vf4 v = { 0 };
+    wfi_vu4 v = { 0 };
     for (int i = 0; i < WFI_LANES; i++)
-        v[i] = wfi_bf16_wide(p[i]);
+        v[i] = p[i];
     return v;
 }
 WFI_INLINE wfi_vf4 wfi_f16_ld(const uint16_t *p)
@@ -266,12 +266,12 @@ WFI_INLINE wfi_vf4 wfi_f16_ld(const uint16_t *p)
     return v;
 }
 #endif
-WFI_INLINE wfi_vf4 wfi_bf16_ldm(const uint16_t *p, int64_t n)
+WFI_INLINE wfi_vu4 wfi_u16_ldm(const uint16_t *p, int64_t n)
 {
     uint16_t t[WFI_LANES] = { 0 };
     for (int i = 0; i < WFI_LANES && i < n; i++)
         t[i] = p[i];
-    return wfi_bf16_ld(t);
+    return wfi_u16_ld(t);
 }
 WFI_INLINE wfi_vf4 wfi_f16_ldm(const uint16_t *p, int64_t n)
 {
@@ -281,6 +281,15 @@ WFI_INLINE wfi_vf4 wfi_f16_ldm(const uint16_t *p, int64_t n)
     return wfi_f16_ld(t);
 }
 #endif
+
+WFI_INLINE wfi_vf4 wfi_bf16_ld(const uint16_t *p)
+{
+    return (wfi_vf4)(wfi_u16_ld(p) << 16);
+}
+WFI_INLINE wfi_vf4 wfi_bf16_ldm(const uint16_t *p, int64_t n)
+{
+    return (wfi_vf4)(wfi_u16_ldm(p, n) << 16);
+}
 
 #ifdef __AVX2__ /* four */
 WFI_INLINE __m128 wfi_f32_ld4(const void *p)
@@ -320,31 +329,41 @@ WFI_INLINE void wfi_f16_st(uint16_t *p, wfi_vf4 v)
 
 /* -- square transposes in registers: lane j of r[i] and lane i of r[j] change places ----------------------------- */
 #if defined __AVX512F__
+/* Four rows of 16: r[q] becomes columns q, 4 + q, 8 + q, 12 + q, one in each 128-bit lane. */
+WFI_INLINE void wfi_columns4(__m512 *r)
+{
+    __m512 a = _mm512_unpacklo_ps(r[0], r[1]), b = _mm512_unpackhi_ps(r[0], r[1]);
+    __m512 c = _mm512_unpacklo_ps(r[2], r[3]), d = _mm512_unpackhi_ps(r[2], r[3]);
+    r[0] = _mm512_shuffle_ps(a, c, 0x44);
+    r[1] = _mm512_shuffle_ps(a, c, 0xee);
+    r[2] = _mm512_shuffle_ps(b, d, 0x44);
+    r[3] = _mm512_shuffle_ps(b, d, 0xee);
+}
+/* 128-bit lane l of out[i * step] is lane i of the l-th argument. */
+WFI_INLINE void wfi_lanes_across(__m512 p, __m512 q, __m512 r, __m512 s, wfi_vi4 *out, int step)
+{
+    __m512 a = _mm512_shuffle_f32x4(p, q, 0x88), b = _mm512_shuffle_f32x4(p, q, 0xdd);
+    __m512 c = _mm512_shuffle_f32x4(r, s, 0x88), d = _mm512_shuffle_f32x4(r, s, 0xdd);
+    out[0] = (wfi_vi4)_mm512_shuffle_f32x4(a, c, 0x88);
+    out[step] = (wfi_vi4)_mm512_shuffle_f32x4(b, d, 0x88);
+    out[2 * step] = (wfi_vi4)_mm512_shuffle_f32x4(a, c, 0xdd);
+    out[3 * step] = (wfi_vi4)_mm512_shuffle_f32x4(b, d, 0xdd);
+}
 WFI_INLINE void wfi_transpose4(wfi_vi4 *v) /* v[16] */
 {
-    __m512 r[16], t[16];
+    __m512 r[16];
     WFI_UNROLL for (int i = 0; i < 16; i++) r[i] = (__m512)v[i];
-    WFI_UNROLL for (int i = 0; i < 16; i += 2)
-    {
-        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-    }
-    WFI_UNROLL for (int i = 0; i < 16; i += 4) /* r[i + q]: column 4 l + q of rows i .. i + 3, in 128-bit lane l */
-    {
-        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
-        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
-        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-    }
-    WFI_UNROLL for (int q = 0; q < 4; q++)
-    {
-        __m512 a = _mm512_shuffle_f32x4(r[q], r[q + 4], 0x88), b = _mm512_shuffle_f32x4(r[q], r[q + 4], 0xdd);
-        __m512 c = _mm512_shuffle_f32x4(r[q + 8], r[q + 12], 0x88), d = _mm512_shuffle_f32x4(r[q + 8], r[q + 12], 0xdd);
-        v[q] = (wfi_vi4)_mm512_shuffle_f32x4(a, c, 0x88);
-        v[q + 4] = (wfi_vi4)_mm512_shuffle_f32x4(b, d, 0x88);
-        v[q + 8] = (wfi_vi4)_mm512_shuffle_f32x4(a, c, 0xdd);
-        v[q + 12] = (wfi_vi4)_mm512_shuffle_f32x4(b, d, 0xdd);
-    }
+    WFI_UNROLL for (int i = 0; i < 16; i += 4) wfi_columns4(r + i);
+    WFI_UNROLL for (int q = 0; q < 4; q++) wfi_lanes_across(r[q], r[q + 4], r[q + 8], r[q + 12], v + q, 4);
+}
+/* Eight rows of 16: v becomes their columns one after the other, two in a vector. */
+WFI_INLINE void wfi_transpose4_eight(wfi_vi4 *v)
+{
+    __m512 r[8];
+    WFI_UNROLL for (int i = 0; i < 8; i++) r[i] = (__m512)v[i];
+    WFI_UNROLL for (int i = 0; i < 8; i += 4) wfi_columns4(r + i);
+    WFI_UNROLL for (int q = 0; q < 2; q++)
+        wfi_lanes_across(r[2 * q], r[2 * q + 4], r[2 * q + 1], r[2 * q + 5], v + q, 2);
 }
 WFI_INLINE void wfi_transpose8(wfi_vi8 *v) /* v[8] */
 {
