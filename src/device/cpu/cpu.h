@@ -8,7 +8,14 @@
 #include "device/device.h"
 #include "ops/op.h"
 
-typedef enum wfi_isa { WFI_ISA_PORTABLE = 0, WFI_ISA_AVX2 = 1, WFI_ISA_AVX512 = 2, WFI_ISA_AMX = 3 } wfi_isa;
+typedef enum wfi_isa {
+    WFI_ISA_PORTABLE = 0,
+    WFI_ISA_AVX2 = 1,
+    WFI_ISA_AVX512 = 2,
+    WFI_ISA_AVX512BF16 = 3,
+    WFI_ISA_AMX = 4,
+    WFI_ISAS = 5
+} wfi_isa;
 
 struct wfi_gemm_kernels;
 struct wfi_conv_kernels;
@@ -26,8 +33,8 @@ struct wfi_attention_kernels;
 typedef struct wfi_cpu {
     wfi_device base;
     wfi_isa isa;
-    bool amx; /* granted by the system */
     const struct wfi_gemm_kernels *gemm;
+    const struct wfi_gemm_kernels *gemm_pairs, *gemm_amx; /* NULL: not on this machine */
     const struct wfi_conv_kernels *conv;
     const struct wfi_pool2d_kernels *pool2d;
     const struct wfi_ew_kernels *ew;

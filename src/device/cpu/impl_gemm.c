@@ -14,26 +14,26 @@ static void with_batch(const wfi_view *v, const wfi_view *y, wfi_view *out)
         out->stride[y->ndim - k] = v->stride[v->ndim - k];
 }
 
-static const char *matmul(const wfi_cpu *d, wfi_bind *b)
+static const char *with(const wfi_gemm_kernels *gemm, wfi_bind *b)
 {
     wfi_view x, w;
     with_batch(&b->in[0], b->out, &x);
     with_batch(&b->in[1], b->out, &w);
-    b->fn = d->gemm->run;
+    b->fn = gemm->run;
     b->params_bytes = sizeof(wfi_gemm);
-    return d->gemm->prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
+    return gemm->prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
 }
-
 static const char *matmul_amx(const wfi_cpu *d, wfi_bind *b)
 {
-    if (!d->amx)
-        return "no tile unit";
-    wfi_view x, w;
-    with_batch(&b->in[0], b->out, &x);
-    with_batch(&b->in[1], b->out, &w);
-    b->fn = wfi_gemm_amx.run;
-    b->params_bytes = sizeof(wfi_gemm);
-    return wfi_gemm_amx.prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
+    return d->gemm_amx ? with(d->gemm_amx, b) : "no tile unit";
+}
+static const char *matmul_pairs(const wfi_cpu *d, wfi_bind *b)
+{
+    return d->gemm_pairs ? with(d->gemm_pairs, b) : "no dot products of bf16";
+}
+static const char *matmul(const wfi_cpu *d, wfi_bind *b)
+{
+    return with(d->gemm, b);
 }
 
 /* Products of u8, which no kernel is built for: plain loops, the low bits kept. */
@@ -90,6 +90,7 @@ static const char *matmul_bytes(const wfi_cpu *d, wfi_bind *b)
 
 static const wfi_impl impls[] = {
     { WFI_OP_matmul, "cpu.gemm.amx", "amx pairs", matmul_amx },
+    { WFI_OP_matmul, "cpu.gemm.pairs", "ascending fma chain, tiny values zero", matmul_pairs },
     { WFI_OP_matmul, "cpu.gemm", "ascending fma chain", matmul },
     { WFI_OP_matmul, "cpu.gemm.u8", "", matmul_bytes },
 };

@@ -16,7 +16,7 @@
 #include "kernel/reduce/reduce.h"
 #include "kernel/row/row.h"
 
-static const char *const names[] = { "portable", "avx2", "avx512", "amx" };
+static const char *const names[WFI_ISAS] = { "portable", "avx2", "avx512", "avx512bf16", "amx" };
 
 const char *wfi_isa_name(wfi_isa isa)
 {
@@ -32,7 +32,9 @@ static wfi_isa has(void)
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
         return WFI_ISA_AVX2;
-    return wfi_gemm_amx_permit() ? WFI_ISA_AMX : WFI_ISA_AVX512;
+    if (!__builtin_cpu_supports("avx512bf16"))
+        return WFI_ISA_AVX512;
+    return wfi_gemm_amx_permit() ? WFI_ISA_AMX : WFI_ISA_AVX512BF16;
 #else
     return WFI_ISA_PORTABLE;
 #endif
@@ -42,7 +44,7 @@ wfi_isa wfi_isa_best(void)
 {
     const char *cap = wfi_env_get("WEFT_ISA");
     wfi_isa best = has();
-    for (int i = 0; cap && i < 4; i++)
+    for (int i = 0; cap && i < WFI_ISAS; i++)
         if (!strcmp(cap, names[i]) && (wfi_isa)i < best)
             return (wfi_isa)i;
     return best;
@@ -67,12 +69,13 @@ wfi_isa wfi_isa_best(void)
 void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa)
 {
     d->isa = isa;
-    d->amx = isa == WFI_ISA_AMX;
     TABLES(portable);
 #if defined __x86_64__
     if (isa == WFI_ISA_AVX2)
         TABLES(avx2);
     if (isa >= WFI_ISA_AVX512)
         TABLES(avx512);
+    d->gemm_pairs = isa >= WFI_ISA_AVX512BF16 ? &wfi_gemm_pairs : NULL;
+    d->gemm_amx = isa == WFI_ISA_AMX ? &wfi_gemm_amx : NULL;
 #endif
 }

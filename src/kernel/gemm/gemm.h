@@ -65,6 +65,9 @@ typedef struct wfi_gemm_kernels {
 
 extern const wfi_gemm_kernels wfi_gemm_portable, wfi_gemm_avx2, wfi_gemm_avx512;
 
+/* bf16, two values of k in one instruction of AVX512_BF16; order class `bf16 chain` (gemm_pairs.c). */
+extern const wfi_gemm_kernels wfi_gemm_pairs;
+
 /* bf16 on the tile unit; order class `amx pairs` (gemm_amx.c). Usable once wfi_gemm_amx_permit() has returned true. */
 extern const wfi_gemm_kernels wfi_gemm_amx;
 /* The same with its instructions in plain C: packing and edges are tested with it on every machine. */
