@@ -236,3 +236,34 @@ WFI_INLINE void FN(column_tree)(fold_op op, FT *acc, int64_t pitch, int64_t lane
         }
     }
 }
+
+/* Results y: FT[w] of a few columns: rows i = 0 .. rows-1 <= LANES of x, each `step` bytes apart, are a lane each,
+ * which stay in registers. */
+WFI_INLINE void FN(thin)(fold_op op, fold_op tree_op, FT *y, const char *x, int64_t step, int64_t w, int64_t rows)
+{
+    int64_t j = 0;
+    for (; j + FN(VN) <= w; j += FN(VN), x += FOLD_VEC_BYTES) {
+        FN(vec) a[LANES], id = FN(splat)(FN(identity)(op));
+        for (int64_t i = 0; i < rows; i++) {
+            a[i] = FN(comb)(op, id, FN(ld)((const FT *)(const void *)(x + i * step)));
+        }
+        for (int64_t s = LANES / 2; s >= 1; s /= 2) {
+            for (int64_t i = 0; i < least(s, rows - s); i++) {
+                a[i] = FN(comb)(tree_op, a[i], a[i + s]);
+            }
+        }
+        FN(st)(y + j, a[0]);
+    }
+    for (; j < w; j++, x += sizeof(FT)) {
+        FT a[LANES];
+        for (int64_t i = 0; i < rows; i++) {
+            a[i] = FN(comb1)(op, FN(identity)(op), *(const FT *)(const void *)(x + i * step));
+        }
+        for (int64_t s = LANES / 2; s >= 1; s /= 2) {
+            for (int64_t i = 0; i < least(s, rows - s); i++) {
+                a[i] = FN(comb1)(tree_op, a[i], a[i + s]);
+            }
+        }
+        y[j] = a[0];
+    }
+}

@@ -32,7 +32,11 @@
 #undef FI
 #undef FN
 
-enum { PIECE = 512, TILE_BYTES = 1024 }; /* elements brought in at a time; bytes of outputs in a column tile */
+enum {
+    PIECE = 512,       /* elements brought in at a time */
+    TILE_BYTES = 1024, /* of outputs in a column tile */
+    THIN_ALL = 16384   /* elements of few rows that one thread does at once */
+};
 
 typedef struct params {
     nest kept; /* operands: x, y */
@@ -46,6 +50,7 @@ typedef struct params {
     int32_t threads;
     bool columns; /* by columns, else by rows */
     bool direct;  /* x holds the compute type: no need to convert */
+    bool thin;    /* columns of few rows, side by side in x and y: all at once */
 } params;
 _Static_assert(sizeof(params) <= WFI_PARAMS_MAX, "params");
 
@@ -58,6 +63,7 @@ typedef struct typed {
     void (*groups[OP_COUNT])(void *acc, const void *x, int64_t groups);
     void (*columns[OP_COUNT])(void *acc, int64_t pitch, int64_t lane, const char *x, int64_t step, int64_t w,
                               int64_t rows);
+    void (*thin[OP_COUNT])(void *y, const char *x, int64_t step, int64_t w, int64_t rows);
     void (*tree)(fold_op op, void *acc);
     void (*column_tree)(fold_op op, void *acc, int64_t pitch, int64_t lanes, int64_t w);
     void (*parts)(fold_op op, void *part, int64_t n);
@@ -83,10 +89,15 @@ typedef struct typed {
                                    int64_t rows)                                                                       \
     {                                                                                                                  \
         columns_##S(OP_##OP, acc, pitch, lane, x, step, w, rows);                                                      \
+    }                                                                                                                  \
+    static void thin_##OP##_##S(void *y, const char *x, int64_t step, int64_t w, int64_t rows)                         \
+    {                                                                                                                  \
+        thin_##S(OP_##OP, OP_##OP == OP_SQUARES ? OP_SUM : OP_##OP, y, x, step, w, rows);                              \
     }
 #define NAME_LINE(OP, S)    line_##OP##_##S,
 #define NAME_GROUPS(OP, S)  groups_##OP##_##S,
 #define NAME_COLUMNS(OP, S) columns_##OP##_##S,
+#define NAME_THIN(OP, S)    thin_##OP##_##S,
 
 #define TYPED(S, T, EQ)                                                                                                \
     EACH_OP(GROUPS, S)                                                                                                 \
@@ -202,7 +213,8 @@ static void exp_row_f32(void *x, int64_t n, const void *shift, int64_t shift_ste
 #define TABLE(S, T, EXP, LOG)                                                                                          \
     {                                                                                                                  \
         sizeof(T), fill_##S, { EACH_OP(NAME_LINE, S) }, { EACH_OP(NAME_GROUPS, S) }, { EACH_OP(NAME_COLUMNS, S) },     \
-            root_##S, roots_##S, fold_parts_##S, find_##S, find_columns_##S, EXP, LOG, divide_##S                      \
+            { EACH_OP(NAME_THIN, S) }, root_##S, roots_##S, fold_parts_##S, find_##S, find_columns_##S, EXP, LOG,      \
+            divide_##S                                                                                                 \
     }
 static const typed types[3] = { TABLE(f32, float, exp_row_f32, log_add_f32),
                                 TABLE(f64, double, exp_sub_f64, log_add_f64), TABLE(i64, int64_t, NULL, NULL) };
@@ -275,6 +287,10 @@ static void choose_way(params *p)
     p->inner = p->columns ? dim : 1;
     p->tile = p->columns ? least(dim, TILE_BYTES / (int64_t)types[p->as].bytes) : 1;
     p->tiles = (p->inner + p->tile - 1) / p->tile;
+    bool plain = p->kind == WFI_REDUCE_SUM || p->kind == WFI_REDUCE_SQUARES || p->kind == WFI_REDUCE_PROD ||
+                 p->kind == WFI_REDUCE_MAX || p->kind == WFI_REDUCE_MIN;
+    p->thin = plain && p->columns && p->direct && p->yt == p->xt && p->kept.nd == 1 && nest_step(&p->kept, 1) == es &&
+              p->red.nd == 1 && p->count >= 1 && p->count <= LANES && p->count * p->outputs <= THIN_ALL;
 }
 
 static size_t worker_bytes(const params *p)
@@ -624,6 +640,10 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
 {
     const params *p = params_;
     if (p->outputs == 0) {
+        return;
+    }
+    if (p->thin) {
+        types[p->as].thin[p->op](args[0], args[1], nest_step(&p->red, 0), p->outputs, p->count);
         return;
     }
     job j = { .p = p, .t = &types[p->as], .x = args[1], .y = args[0], .workers = r->scratch };
