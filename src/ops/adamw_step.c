@@ -52,6 +52,12 @@ static wf_tensor *lower(const wf_args *v)
     return wf_cast_(wf_where_(none, w, w2, s), narrow, s);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* of these, two divisions and a root */
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 16, cost);
+}
+
 const wf_op_def wf_op_adamw_step = {
     .call = "w, m, v, g, h; decay:bool",
     .axes = "w[..a] m[..a] v[..a] g[..a] h[k!] -> w2[..a] m2[..a] v2[..a]",
@@ -60,6 +66,7 @@ const wf_op_def wf_op_adamw_step = {
     .lower = lower,
     .check = check,
     .nograd = "an update has no history",
+    .cost = cost,
     .onnx = "",
     .samples = "f32[5] f32[5] f32[5]=0..1 f32[5] f64[8]=0.1..0.9; "
                "f64[3,4] f64[3,4] f64[3,4]=0..1 f64[3,4] f64[8]=0.1..0.9 decay=true",

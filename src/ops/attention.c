@@ -67,6 +67,11 @@ static void grad(const wf_vjp *v)
             v->gin[i] = all[i];
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    attn_cost(c, x, c->a->attention.causal, 2, cost); /* q k^T and p v */
+}
+
 const wf_op_def wf_op_attention = {
     .call = "q, k, v; mask:tensor?, scale=0.0, causal:bool",
     .axes = "q[.. s# e] k[.. t!# e] v[.. t!# d] mask[.. s# t!#] -> y[.. s# d] lse[.. s#]",
@@ -74,6 +79,7 @@ const wf_op_def wf_op_attention = {
     .types = "float float float all -> float f32",
     .lower = lower,
     .grad = grad,
+    .cost = cost,
     .onnx = "Attention 23",
     .samples = "f32[2,3,5,8] f32[2,3,7,8] f32[2,3,7,4]; f32[2,6,5] f32[2,6,5] f32[2,6,3] causal=true; "
                "f64[5,4] f64[9,4] f64[9,6] scale=0.3; f32[3,4,8] f32[3,5,8] f32[3,5,8] f32[4,5]; "

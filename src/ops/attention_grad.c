@@ -21,6 +21,11 @@ static wf_tensor *lower(const wf_args *v)
     return wf_cast_(attn_dq(&a, ds), type, s);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    attn_cost(c, x, c->a->attention_grad.causal, 5, cost); /* the scores again, and four gradients */
+}
+
 const wf_op_def wf_op_attention_grad = {
     .call = "q, k, v, stats, dy; scale=0.0, causal:bool",
     .axes = "q[.. s# e] k[.. t!# e] v[.. t!# d] stats[.. s# w] dy[.. s# d] -> "
@@ -29,6 +34,7 @@ const wf_op_def wf_op_attention_grad = {
     .types = "float float float f32 float -> float float float",
     .lower = lower,
     .grad = wfi_grad_lowered,
+    .cost = cost,
     .onnx = "",
     .samples = "f64[4,3] f64[5,3] f64[5,2] f32[4,2] f64[4,2]; "
                "f64[2,4,3] f64[2,4,3] f64[2,4,5] f32[2,4,2] f64[2,4,5] causal=true",

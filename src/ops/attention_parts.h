@@ -92,4 +92,16 @@ static inline wf_tensor *attn_dk(const attn *a, wf_tensor *ds)
     return wf_mul_(r, wfi_like(r, a->scale), a->site);
 }
 
+/* Each pair of a query and a key that it sees: `products` products of vectors, and its exponential. Operands 0 and 1 are
+ * q[.., s, e] and k[.., t, e], operand 2 is v[.., t, d]. */
+static inline void attn_cost(const wf_op_case *c, const wfi_axis_inst *x, bool causal, double products, wfi_cost *cost)
+{
+    const wfi_axis_shape *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];
+    double e = (double)q->dim[q->ndim - 1], d = (double)v->dim[v->ndim - 1];
+    double s = (double)q->dim[q->ndim - 2], t = (double)k->dim[k->ndim - 2];
+    double keys = causal && t >= s ? t - s + (s + 1) / 2 : t;
+    double queries = e > 0 ? (double)wfi_axis_elements(x, 0, NULL) / e : 0;
+    cost->flops = queries * keys * (products * (e + d) + 18);
+}
+
 #endif

@@ -42,6 +42,13 @@ static void ref(const wf_ref *r)
     }
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* each dy meets c kh kw weights */
+{
+    (void)c;
+    double o = x->nd[1] > 0 ? (double)x->d[1][0].size : 0;
+    cost->flops = o > 0 ? 2 * (double)wfi_axis_elements(x, 0, NULL) * (double)wfi_axis_elements(x, 1, NULL) / o : 0;
+}
+
 const wf_op_def wf_op_conv2d_input_grad = {
     .call = "dy, w, height:i64, width:i64; stride=1, stride_h=stride, stride_w=stride, pad=0, pad_h=pad, pad_w=pad, "
             "dilation=1, dilation_h=dilation, dilation_w=dilation, groups=1",
@@ -52,6 +59,7 @@ const wf_op_def wf_op_conv2d_input_grad = {
     .order = "kh kw o",
     .grad = grad,
     .ref = ref,
+    .cost = cost,
     .onnx = "",
     .samples =
         "f32[2,8,5,4] f32[8,3,3,3] height=9 width=8 stride=2 pad=1 groups=2; "

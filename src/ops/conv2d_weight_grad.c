@@ -41,6 +41,13 @@ static void ref(const wf_ref *r)
     }
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* each dy meets c kh kw elements of x */
+{
+    (void)c;
+    double o = x->nd[2] > 0 ? (double)x->d[2][0].size : 0;
+    cost->flops = o > 0 ? 2 * (double)wfi_axis_elements(x, 1, NULL) * (double)wfi_axis_elements(x, 2, NULL) / o : 0;
+}
+
 const wf_op_def wf_op_conv2d_weight_grad = {
     .call =
         "x, dy, kernel_h:i64, kernel_w:i64; stride=1, stride_h=stride, stride_w=stride, pad=0, pad_h=pad, pad_w=pad, "
@@ -52,6 +59,7 @@ const wf_op_def wf_op_conv2d_weight_grad = {
     .order = "n h w",
     .grad = grad,
     .ref = ref,
+    .cost = cost,
     .onnx = "",
     .samples = "f32[2,6,9,8] f32[2,8,5,4] kernel_h=3 kernel_w=3 stride=2 pad=1 groups=2; "
                "f64[2,2,6,5] f64[2,3,6,3] kernel_h=3 kernel_w=2 pad_h=1 dilation_w=2; "

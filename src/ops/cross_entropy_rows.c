@@ -43,6 +43,12 @@ static void grad(const wf_vjp *v)
                                                 v->site);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* exp, maximum, sum */
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 21, cost);
+}
+
 const wf_op_def wf_op_cross_entropy_rows = {
     .call = "x, t; ignore:i64=0, has_ignore:bool, smoothing=0.0",
     .axes = "x[.. v!] t[..] -> loss[..] weight[..]",
@@ -50,6 +56,7 @@ const wf_op_def wf_op_cross_entropy_rows = {
     .types = "float, int -> float, float",
     .lower = lower,
     .grad = grad,
+    .cost = cost,
     .onnx = "",
     .samples = "f32[5,7] i64[5]%7; f64[2,3,4] i64[2,3]%4 smoothing=0.1; f32[6,5] i32[6]%5 ignore=2 has_ignore=true; "
                "f32[0,5] i64[0]",

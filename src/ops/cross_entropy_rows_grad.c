@@ -18,12 +18,19 @@ static wf_tensor *lower(const wf_args *v)
     return wf_zmul_(g, p, v->site);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* exp, maximum, sum */
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 22, cost);
+}
+
 const wf_op_def wf_op_cross_entropy_rows_grad = {
     .call = "x, t, g; ignore:i64=0, has_ignore:bool, smoothing=0.0",
     .axes = "x[.. v!] t[..] g[..] -> dx[.. v!]",
     .types = "float, int, float -> float",
     .lower = lower,
     .grad = wfi_grad_lowered,
+    .cost = cost,
     .onnx = "",
     .samples = "f32[5,7] i64[5]%7 f32[5]; f64[2,3,4] i64[2,3]%4 f64[2,3] smoothing=0.1; "
                "f32[6,5] i32[6]%5 f32[6] ignore=2 has_ignore=true",

@@ -38,12 +38,19 @@ static void grad(const wf_vjp *v)
     }
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* two sums over a row, two products */
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 8, cost);
+}
+
 const wf_op_def wf_op_layer_norm = {
     .call = "x; weight:tensor?, bias:tensor?, eps=1e-5",
     .axes = "x[.. n!] weight[n!] bias[n!] -> y[.. n!]",
     .types = "float",
     .lower = lower,
     .grad = grad,
+    .cost = cost,
     .onnx = "LayerNormalization 17",
     .samples = "f32[4,7]; f32[3,65] f32[65] f32[65]; f64[2,3,5] f64[5] f64[5] eps=1e-3; f64[3,9] f64[9]; "
                "bf16[4,33] bf16[33] bf16[33] tol=4e-2",

@@ -22,6 +22,12 @@ static wf_tensor *lower(const wf_args *v)
     return rows.n ? wf_sum_(dgamma, rows, WF_OPTS(wf_sum_opts, .keep = false), s) : dgamma;
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 10, cost);
+}
+
 const wf_op_def wf_op_layer_norm_param_grad = {
     .call = "x, dy; eps=1e-5",
     .axes = "x[.. n!] dy[.. n!] -> dgamma[n!] dbeta[n!]",
@@ -29,6 +35,7 @@ const wf_op_def wf_op_layer_norm_param_grad = {
     .types = "float",
     .lower = lower,
     .grad = wfi_grad_lowered,
+    .cost = cost,
     .onnx = "",
     .samples = "f32[4,7] f32[4,7]; f64[2,3,5] f64[2,3,5] eps=1e-3",
 };

@@ -33,12 +33,19 @@ static void grad(const wf_vjp *v) /* g * exp(x - y) */
     v->gin[0] = wf_zmul_(g, wf_exp_(wf_sub_(v->in[0], y, v->site), v->site), v->site);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* exp, maximum, sum */
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 21, cost);
+}
+
 const wf_op_def wf_op_logsumexp = {
     .call = "x, axes:dims=all; keep:bool",
     .axes = "x[..a ..r!@axes] -> y[..a 1@axes&keep]",
     .types = "float",
     .lower = lower,
     .grad = grad,
+    .cost = cost,
     .onnx = "ReduceLogSumExp 18",
     .samples = "f32[4,7] axes=1; f64[2,3,5] axes=0,2 keep=true; f64[3,4]",
 };

@@ -61,6 +61,12 @@ static void ref(const wf_ref *r)
     }
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    const wfi_attr_max_pool2d *a = &c->a->max_pool2d;
+    cost->flops = (double)wfi_axis_elements(x, 1, NULL) * a->kernel_h * a->kernel_w;
+}
+
 const wf_op_def wf_op_max_pool2d = {
     .call = "x; kernel=1, kernel_h=kernel, kernel_w=kernel, stride=kernel, stride_h=stride, stride_w=stride, pad=0, "
             "pad_h=pad, pad_w=pad, dilation=1, dilation_h=dilation, dilation_w=dilation, ceil=0",
@@ -72,6 +78,7 @@ const wf_op_def wf_op_max_pool2d = {
     .check = check,
     .grad = grad,
     .ref = ref,
+    .cost = cost,
     .onnx = "MaxPool 12",
     .samples = "f32[2,3,6,8] kernel=2; f64[1,2,7,5] kernel=3 stride=2 pad=1; f32[1,5,8,10] kernel=3 stride=4 ceil=1; "
                "f64[2,2,9,9] kernel=2 stride=1 dilation=2; bf16[1,33,4,6] kernel=2; f32[1,1,5,5] kernel=3 stride=3 "

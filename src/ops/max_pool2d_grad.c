@@ -38,6 +38,12 @@ static void grad(const wf_vjp *v)
                                 v->site);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    const wfi_attr_max_pool2d_grad *a = &c->a->max_pool2d_grad;
+    cost->flops = (double)wfi_axis_elements(x, 1, NULL) * a->kernel_h * a->kernel_w;
+}
+
 const wf_op_def wf_op_max_pool2d_grad = {
     .call =
         "x, dy; kernel=1, kernel_h=kernel, kernel_w=kernel, stride=kernel, stride_h=stride, stride_w=stride, pad=0, "
@@ -48,6 +54,7 @@ const wf_op_def wf_op_max_pool2d_grad = {
     .linear = "dy",
     .grad = grad,
     .ref = ref,
+    .cost = cost,
     .onnx = "",
     .samples = "f32[2,3,6,8] f32[2,3,3,4] kernel=2; f64[1,2,7,5] f64[1,2,4,3] kernel=3 stride=2 pad=1; "
                "f64[2,2,9,9] f64[2,2,7,7] kernel=2 stride=1 dilation=2; bf16[1,33,4,6] bf16[1,33,2,3] kernel=2",

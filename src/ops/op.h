@@ -20,6 +20,7 @@
 #include "weft/ops.h" /* generated: the public builders */
 #include "ops_enum.h" /* generated: wfi_op, wfi_ew_row, wfi_attr_NAME, wfi_attrs */
 #include "graph/axis.h"
+#include "graph/axis_use.h"
 #include "ops/op_types.h"
 
 /* What a lowering is given. Builders called here are recorded under the composite's site. */
@@ -72,9 +73,10 @@ typedef struct wf_op_case {
     const wfi_attrs *a;
 } wf_op_case;
 
+enum { WFI_COST_OPERANDS = 32 };
 typedef struct wfi_cost {
-    double flops;
-    double bytes; /* read and written once */
+    double flops;                   /* a multiply-add counts as two */
+    double read[WFI_COST_OPERANDS]; /* elements of each operand that are read; results are written whole */
 } wfi_cost;
 
 /* Text fields are read by the generator as well; it needs string literals there. */
@@ -98,7 +100,9 @@ typedef struct wf_op_def {
     /* Constraints that the map cannot say. On failure an error text, and false. */
     bool (*check)(const wf_op_case *c, char *err, size_t err_bytes);
     bool (*split)(const wfi_axis_inst *x, int factor); /* may this whole or ordered factor be cut over devices? */
-    void (*cost)(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost); /* NULL: product of the factors */
+    /* Changes what cost.h found: operations of scalar code at every point of the map; of a kernel and of a composite one
+     * for every element of the largest operand, which is too little for most. */
+    void (*cost)(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost);
 } wf_op_def;
 
 /* ---- the table of all operators: generated, indexed by wfi_op ---- */
@@ -148,6 +152,12 @@ bool wfi_op_attr_parse(const wfi_op_info *op, const char *text, void *attr, char
 /* Binds the operator's map: shapes of the results and everything that reads axis maps. False: one error text. */
 bool wfi_op_bind(const wfi_op_info *op, const void *attr, int nin, const wfi_axis_shape *in, const wf_dtype *dtype,
                  struct wfi_syms *syms, wfi_axis_inst *x, char *err, size_t err_bytes);
+
+/* For hooks `cost`: so many operations for every element of operand or result `slot`. */
+static inline void wfi_op_cost_each(const wfi_axis_inst *x, int slot, double ops, wfi_cost *cost)
+{
+    cost->flops = ops * (double)wfi_axis_elements(x, slot, NULL);
+}
 
 /* For hooks `check`: refuses axes of size 0 where results are wanted that nothing can be said about. */
 bool wfi_op_needs_some(const wf_op_case *c, wf_dims axes, const char *name, char *err, size_t err_bytes);

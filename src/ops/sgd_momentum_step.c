@@ -39,6 +39,12 @@ static wf_tensor *lower(const wf_args *v)
     return wf_cast_(wf_where_(none, w, wf_sub_(w, wf_mul_(number(v, 0, t), by, s), s), s), narrow, s);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 5, cost);
+}
+
 const wf_op_def wf_op_sgd_momentum_step = {
     .call = "w, m, g, weight, h; nesterov:bool",
     .axes = "w[..a] m[..a] g[..a] weight[] h[k!] -> w2[..a] m2[..a]",
@@ -47,6 +53,7 @@ const wf_op_def wf_op_sgd_momentum_step = {
     .lower = lower,
     .check = check,
     .nograd = "an update has no history",
+    .cost = cost,
     .onnx = "",
     .samples = "f32[5] f32[5] f32[5] f32[] f64[8]; f64[3,4] f64[3,4] f64[3,4] f32[] f64[8] nesterov=true",
 };

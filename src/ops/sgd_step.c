@@ -29,6 +29,12 @@ static wf_tensor *lower(const wf_args *v)
     return wf_cast_(wf_where_(none, w, wf_sub_(w, wf_mul_(number(v, 0, t), d, s), s), s), narrow, s);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 3, cost);
+}
+
 const wf_op_def wf_op_sgd_step = {
     .call = "w, g, weight, h",
     .axes = "w[..a] g[..a] weight[] h[k!] -> w2[..a]",
@@ -37,6 +43,7 @@ const wf_op_def wf_op_sgd_step = {
     .lower = lower,
     .check = check,
     .nograd = "an update has no history",
+    .cost = cost,
     .onnx = "",
     .samples = "f32[5] f32[5] f32[] f64[8]; f64[3,4] f64[3,4] f32[] f64[8]; bf16[7] bf16[7] f32[] f64[8] tol=4e-2",
 };

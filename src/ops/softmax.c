@@ -19,12 +19,19 @@ static void grad(const wf_vjp *v)
     v->gin[0] = wf_softmax_grad_(v->y, v->g, v->a->softmax.axis, v->site);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* exp, maximum, sums */
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 22, cost);
+}
+
 const wf_op_def wf_op_softmax = {
     .call = "x, axis",
     .axes = "x[..a n!@axis] -> y[..a n!@axis]",
     .types = "float",
     .lower = lower,
     .grad = grad,
+    .cost = cost,
     .onnx = "Softmax 13",
     .samples = "f32[4,7] axis=-1; f32[2,3,5] axis=1; f16[4,513] axis=-1 tol=2e-3",
 };

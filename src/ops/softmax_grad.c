@@ -9,12 +9,19 @@ static wf_tensor *lower(const wf_args *v)
     return wf_mul_(v->in[0], wf_sub_(v->in[1], sum, v->site), v->site);
 }
 
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost)
+{
+    (void)c;
+    wfi_op_cost_each(x, 0, 4, cost);
+}
+
 const wf_op_def wf_op_softmax_grad = {
     .call = "y, dy, axis",
     .axes = "y[..a n!@axis] dy[..a n!@axis] -> dx[..a n!@axis]",
     .types = "float",
     .lower = lower,
     .grad = wfi_grad_lowered,
+    .cost = cost,
     .onnx = "",
     .samples = "f32[4,7] f32[4,7] axis=-1; f64[2,3,5] f64[2,3,5] axis=1",
 };

@@ -1,0 +1,101 @@
+#include "ops/cost.h"
+#include <ctype.h>
+#include <string.h>
+
+/* Operations that the functions of src/kernel/vmath_f32.h take, counted there; others count as one. */
+static const struct {
+    const char *name;
+    double ops;
+} functions[] = {
+    { "vexp", 18 },      { "vexpm1", 22 }, { "vlog", 26 },  { "vlog1p", 34 },     { "vtanh", 24 },
+    { "vsigmoid", 22 },  { "vsech2", 23 }, { "verf", 28 },  { "vgelu", 32 },      { "vgelu_grad", 54 },
+    { "vsoftplus", 54 }, { "vsin", 34 },   { "vcos", 34 },  { "vgelu_tanh", 28 }, { "vgelu_tanh_grad", 36 },
+    { "vpow", 60 },      { "visfinite", 1 },
+};
+
+static double function_ops(const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strlen(functions[i].name) == n && !memcmp(functions[i].name, name, n))
+            return functions[i].ops;
+    return 1;
+}
+
+double wfi_cost_of_code(const char *code)
+{
+    double ops = 0;
+    for (const char *s = code; *s;) {
+        const char *from = s;
+        if (isalpha((unsigned char)*s) || *s == '_') {
+            while (isalnum((unsigned char)*s) || *s == '_')
+                s++;
+            ops += *s == '(' ? function_ops(from, (size_t)(s - from)) : 0;
+        } else if (isdigit((unsigned char)*s)) { /* 1.5e-7f */
+            while (isalnum((unsigned char)*s) || *s == '.' || ((*s == '-' || *s == '+') && (s[-1] | 32) == 'e'))
+                s++;
+        } else {
+            size_t n = strspn(s, "+-*/<>=!?&|");
+            bool assigns = n == 1 && *s == '=';
+            ops += n > 0 && !assigns ? 1 : 0;
+            s += n ? n : 1;
+        }
+    }
+    return ops;
+}
+
+/* Elements of an operand that are read: a table that is looked up gives one row for each index. */
+static double elements_read(const wfi_axis_inst *x, int slot)
+{
+    double all = (double)wfi_axis_elements(x, slot, NULL), rows = all;
+    for (int i = 0; i < x->nd[slot]; i++) {
+        const wfi_axis_dim *d = &x->d[slot][i];
+        if (d->look >= 0 && d->size > 0)
+            rows *= (double)wfi_axis_elements(x, d->look, NULL) / (double)d->size;
+    }
+    return rows < all ? rows : all;
+}
+
+static double largest(const wfi_axis_inst *x)
+{
+    double most = 0;
+    for (int slot = 0; slot < x->nslot; slot++) {
+        double n = slot < x->nin ? elements_read(x, slot) : (double)wfi_axis_elements(x, slot, NULL);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+static double operations(const wfi_op_info *op, const wfi_axis_inst *x)
+{
+    const char *code = op->def->primitive;
+    if (op->flags & WFI_OP_MOVE)
+        return 0;
+    if (code && strcmp(code, "kernel") != 0)
+        return wfi_cost_of_code(code) * (double)wfi_axis_points(x, NULL);
+    return largest(x);
+}
+
+bool wfi_op_cost(const wfi_op_info *op, const void *attr, int nin, const wfi_axis_shape *in, const wf_dtype *dtype,
+                 wfi_cost *cost)
+{
+    wfi_axis_inst x;
+    wfi_attrs none;
+    char err[WFI_AXIS_ERR];
+    memset(&none, 0, sizeof none);
+    *cost = (wfi_cost){ .flops = 0 };
+    if (nin > WFI_COST_OPERANDS || !wfi_op_bind(op, attr, nin, in, dtype, NULL, &x, err, sizeof err))
+        return false;
+    for (int i = 0; i < nin; i++) {
+        int64_t n = in[i].ndim < 0 ? 0 : 1;
+        for (int k = 0; k < in[i].ndim; k++)
+            n *= in[i].dim[k];
+        double read = in[i].ndim < 0 ? 0 : elements_read(&x, wfi_axis_slot(&x, i));
+        cost->read[i] = x.many >= 0 && wfi_axis_slot(&x, i) == x.many ? (double)n : read;
+    }
+    cost->flops = operations(op, &x);
+    if (op->def->cost) {
+        wf_op_case c = { .in = in, .dtype = dtype, .nin = nin, .a = attr ? attr : &none };
+        op->def->cost(&c, &x, cost);
+    }
+    return true;
+}
