@@ -117,9 +117,19 @@ WF_API wf_stats wf_ctx_stats(const wf_ctx *c);
  */
 WF_API void wf_compile_wait(wf_ctx *c);
 
-/* The text of the last plan that ran: commands, buffers, offsets, source lines. NULL: none yet. Valid until the next
- * call on c. */
-WF_API const char *wf_explain_plan(wf_ctx *c);
+typedef struct wf_explain_opts {
+    WF_HEAD;
+    bool json WF_Z;    /* for programs; nanoseconds, bytes, operations */
+    bool buffers WF_Z; /* instead: where every value lies in memory, one line a command */
+} wf_explain_opts;
+
+/* The last plan that ran: what was run, from which of your lines, bytes and operations, the least time that this
+ * machine needs for them, and the time they took if the context was made with .profile (docs/plans.md). NULL: there is
+ * none yet, or memory is out. Valid until the next call on c. The first call of a runtime measures the machine, which
+ * takes some 20 ms. */
+WF_API const char *wf_explain_plan_(wf_ctx *c, const wf_explain_opts *o);
+#define wf_explain_plan(...)      wf_explain_plan_o(__VA_ARGS__, )
+#define wf_explain_plan_o(c, ...) wf_explain_plan_(c, WF_OPTS(wf_explain_opts, __VA_ARGS__))
 
 /* ---- scopes ---- */
 

@@ -103,6 +103,37 @@ void wfi_text_quote(wfi_text *t, const char *s)
     wfi_text_addc(t, '"');
 }
 
+void wfi_text_json(wfi_text *t, const char *s)
+{
+    if (!s) {
+        wfi_text_add(t, "null");
+        return;
+    }
+    wfi_text_addc(t, '"');
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            wfi_text_addf(t, "\\%c", c);
+        else if (c < 32 || c == 127)
+            wfi_text_addf(t, "\\u%04x", c);
+        else
+            wfi_text_addc(t, *s);
+    }
+    wfi_text_addc(t, '"');
+}
+
+void wfi_text_fixed(wfi_text *t, double v, int decimals)
+{
+    int64_t scale = 1;
+    for (int i = 0; i < decimals; i++)
+        scale *= 10;
+    double scaled = v < 0 ? 0.5 - v * (double)scale : v * (double)scale + 0.5;
+    int64_t n = scaled < 9e18 ? (int64_t)scaled : 0; /* NaN is 0, too */
+    wfi_text_addf(t, "%s%lld", v < 0 && n ? "-" : "", (long long)(n / scale));
+    if (decimals)
+        wfi_text_addf(t, ".%0*lld", decimals, (long long)(n % scale));
+}
+
 const char *wfi_text_str(const wfi_text *t)
 {
     return t->p ? t->p : "";

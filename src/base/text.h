@@ -39,6 +39,9 @@ void wfi_text_f64(wfi_text *t, double v);
 void wfi_text_f32(wfi_text *t, float v);
 /* s between quotation marks, with \" \\ \n \t and \xNN for other control characters. */
 void wfi_text_quote(wfi_text *t, const char *s);
+void wfi_text_json(wfi_text *t, const char *s); /* s, UTF-8, as a string of JSON; NULL: null */
+/* v with so many decimals (0 .. 6), "1.50"; |v| < 1e12. */
+void wfi_text_fixed(wfi_text *t, double v, int decimals);
 const char *wfi_text_str(const wfi_text *t); /* never NULL; borrowed until the next addition */
 void wfi_text_cut(wfi_text *t, size_t n);    /* shortens to n characters */
 void wfi_text_free(wfi_text *t);             /* may be used again afterwards */

@@ -1,4 +1,4 @@
-/* device.h - what a device is: a table of fifteen functions, and how it is asked to carry out a node.
+/* device.h - what a device is: a table of sixteen functions, and how it is asked to carry out a node.
  *
  * Work is submitted to a queue as an array of commands that waits for, and signals, points on timelines: an event is
  * {queue, value}, reached when the queue's counter is at least value. The runtime, not the device, makes sure that
@@ -74,8 +74,26 @@ typedef struct wfi_bind {
     const _Atomic(const char *) *how; /* NULL, or what carries it out at this moment, which may change */
 } wfi_bind;
 
+/* ---- what a device can do at most ---- */
+
+enum { WFI_ROOF_LEVELS = 4 };
+
+typedef struct wfi_roof_level {
+    const char *name;   /* "L2" */
+    size_t bytes;       /* that it holds, of all threads together; the last one holds everything */
+    double read, write; /* bytes a second, all threads together */
+} wfi_roof_level;
+
+typedef struct wfi_roofs {
+    const char *name; /* "avx2" */
+    int threads;
+    double flops[WF_DTYPE_COUNT]; /* operations a second by element type; a multiply-add counts as two */
+    wfi_roof_level level[WFI_ROOF_LEVELS];
+    int levels;
+} wfi_roofs;
+
 typedef struct wfi_device_api {
-    uint32_t version; /* of this table: 1 */
+    uint32_t version; /* of this table: 2 */
     const char *name;
     int (*probe)(void);                                        /* devices there are */
     wfi_device *(*open)(wfi_mem *mem, int index, int threads); /* NULL: no memory, no thread */
@@ -95,6 +113,8 @@ typedef struct wfi_device_api {
     wfi_kernel_fn *(*kernel)(wfi_device *d, const wfi_bind *b);
     void (*module_free)(wfi_device *d, wfi_bind *b);
     const wfi_cmd_batch *(*record)(wfi_queue *q, const wfi_cmd *cmd, uint32_t n); /* optional */
+    /* States or measures what it can do at most; may take some 20 ms. False: out of memory. */
+    bool (*roofs)(wfi_device *d, wfi_roofs *r);
 } wfi_device_api;
 
 /* Devices embed this first. */

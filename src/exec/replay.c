@@ -1,8 +1,8 @@
 /* Runs a plan: reserves everything first, patches the addresses that changed, submits the commands, hands out what
  * leaves the step. Nothing is allocated once the buffers of one run have gone back to the free lists. */
 #include <string.h>
-#include "plan/plan.h"
-#include "record/record.h"
+#include "base/clock.h"
+#include "exec/profile.h"
 
 static bool reserve_arena(wf_ctx *c, wfi_plan *p)
 {
@@ -149,6 +149,8 @@ static wf_status hand_out(wf_ctx *c, wfi_plan *p)
 wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
 {
     wfi_plan *p = t->plan;
+    wfi_profile *timed = WFI_UNLIKELY(c->profile) ? wfi_profile_of(c, p) : NULL;
+    uint64_t start = timed ? wfi_clock_ns() : 0;
     bool ready = reserve_arena(c, p) && patch(c, p);
     if (ready) {
         p->runs++;
@@ -157,10 +159,13 @@ wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
         c->st.arena_bytes = p->arena;
         c->st.arena_bound = p->bound;
         c->last_plan = p;
-        wf_status s = c->rt->device->api->submit(c->queue, p->run, p->nrun, NULL, 0, 0);
-        if (s == WF_OK)
+        wf_status s =
+            c->rt->device->api->submit(c->queue, timed ? timed->cmd : p->run, timed ? timed->n : p->nrun, NULL, 0, 0);
+        if (s == WF_OK) {
             hand_out(c, p);
-        else {
+            if (timed)
+                wfi_profile_add(timed, p, start);
+        } else {
             uint32_t prov = p->graph.node[c->queue->fault.node].prov, owner = t->rec[prov].owner;
             wf_tensor *h = c->r.H[owner == WFI_NONE ? prov : owner];
             wfi_run_fault(c, WFI_KEY_OP(t->rec[prov].key), h ? h->site : NULL);

@@ -92,8 +92,8 @@ static inline wf_tensor *attn_dk(const attn *a, wf_tensor *ds)
     return wf_mul_(r, wfi_like(r, a->scale), a->site);
 }
 
-/* Each pair of a query and a key that it sees: `products` products of vectors, and its exponential. Operands 0 and 1 are
- * q[.., s, e] and k[.., t, e], operand 2 is v[.., t, d]. */
+/* Each pair of a query and a key that it sees: `products` products of vectors, and its exponential. Operands 0 and 1
+ * are q[.., s, e] and k[.., t, e], operand 2 is v[.., t, d]. */
 static inline void attn_cost(const wf_op_case *c, const wfi_axis_inst *x, bool causal, double products, wfi_cost *cost)
 {
     const wfi_axis_shape *q = &c->in[0], *k = &c->in[1], *v = &c->in[2];

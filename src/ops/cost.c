@@ -7,9 +7,9 @@ static const struct {
     const char *name;
     double ops;
 } functions[] = {
-    { "vexp", 18 },      { "vexpm1", 22 }, { "vlog", 26 },  { "vlog1p", 34 },     { "vtanh", 24 },
-    { "vsigmoid", 22 },  { "vsech2", 23 }, { "verf", 28 },  { "vgelu", 32 },      { "vgelu_grad", 54 },
-    { "vsoftplus", 54 }, { "vsin", 34 },   { "vcos", 34 },  { "vgelu_tanh", 28 }, { "vgelu_tanh_grad", 36 },
+    { "vexp", 18 },      { "vexpm1", 22 },   { "vlog", 26 }, { "vlog1p", 34 },     { "vtanh", 24 },
+    { "vsigmoid", 22 },  { "vsech2", 23 },   { "verf", 28 }, { "vgelu", 32 },      { "vgelu_grad", 54 },
+    { "vsoftplus", 54 }, { "vsin", 34 },     { "vcos", 34 }, { "vgelu_tanh", 28 }, { "vgelu_tanh_grad", 36 },
     { "vpow", 60 },      { "visfinite", 1 },
 };
 

@@ -100,8 +100,8 @@ typedef struct wf_op_def {
     /* Constraints that the map cannot say. On failure an error text, and false. */
     bool (*check)(const wf_op_case *c, char *err, size_t err_bytes);
     bool (*split)(const wfi_axis_inst *x, int factor); /* may this whole or ordered factor be cut over devices? */
-    /* Changes what cost.h found: operations of scalar code at every point of the map; of a kernel and of a composite one
-     * for every element of the largest operand, which is too little for most. */
+    /* Changes what cost.h found: operations of scalar code at every point of the map; of a kernel and of a composite
+     * one for every element of the largest operand, which is too little for most. */
     void (*cost)(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost);
 } wf_op_def;
 

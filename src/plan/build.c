@@ -406,7 +406,7 @@ static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
     p->scope = c->frame[c->step_depth].name;
     wfi_graph_init(&p->graph, c->mem, &c->ids);
     p->graph.trail = &p->trail;
-    if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || !wfi_plan_take_lines(c, p, t))
+    if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || !wfi_plan_take_sites(c, p, t))
         return false;
     if (wfi_watch_begin(&w, c, p))
         o.watch = wfi_watch_pass;
@@ -489,6 +489,7 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
                             p->list,          p->item,         p->site };
     wfi_graph_free(&p->graph);
     wfi_trail_free(&p->trail);
+    wfi_profile_free(c, p->profile);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         wfi_mem_free(c->mem, parts[i]);
     wfi_mem_free(c->mem, p);

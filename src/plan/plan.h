@@ -82,6 +82,7 @@ struct wfi_plan {
     const char *scope; /* name of the step's scope, borrowed from the program; may be NULL */
     const char **site; /* of each record: the program's line, or NULL; borrowed */
     uint32_t nsite;
+    struct wfi_profile *profile; /* how long its commands took (exec/profile.h); NULL: nobody asked */
 };
 typedef struct wfi_plan wfi_plan;
 

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "plan/sites.h"
 
-bool wfi_plan_take_lines(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
+bool wfi_plan_take_sites(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
 {
     if (!p->site && !(p->site = wfi_mem_zalloc(c->mem, ((size_t)t->n + 1) * sizeof *p->site)))
         return false;

@@ -5,6 +5,6 @@
 #include "record/record.h"
 
 /* The lines of the step that stands in c now, which is one of t. False: out of memory. */
-bool wfi_plan_take_lines(wf_ctx *c, wfi_plan *p, const wfi_trace *t);
+bool wfi_plan_take_sites(wf_ctx *c, wfi_plan *p, const wfi_trace *t);
 
 #endif

@@ -208,6 +208,8 @@ struct wf_runtime {
     size_t page;
     _Atomic uint32_t refs;
     int threads;
+    _Atomic int roofs_known; /* 0: nobody asked, 1: being measured, 2: they stand */
+    wfi_roofs roofs;
 };
 
 struct wf_ctx {
@@ -451,5 +453,9 @@ wf_status wfi_sweep_records(wf_ctx *c, uint32_t loss, uint32_t n, wf_tensor *con
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t); /* NULL and no error: cannot be planned now; run record by record */
 void wfi_plan_free(wf_ctx *c, wfi_plan *p);
 wf_status wfi_replay(wf_ctx *c, wfi_trace *t);
+struct wfi_profile;
+void wfi_profile_free(wf_ctx *c, struct wfi_profile *f); /* NULL is accepted */
+/* Tells topic `plan` of the log about a plan that goes; when nobody asked, nothing. */
+void wfi_explain_last(wf_ctx *c, wfi_plan *p);
 
 #endif

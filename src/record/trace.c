@@ -111,8 +111,10 @@ void wfi_trace_used(wf_ctx *c, wfi_trace *t)
 
 static void trace_free(wf_ctx *c, wfi_trace *t)
 {
-    if (t->plan)
+    if (t->plan) {
+        wfi_explain_last(c, t->plan);
         wfi_plan_free(c, t->plan);
+    }
     wfi_mem_free(c->mem, t->rec);
     wfi_mem_free(c->mem, t->live);
     wfi_mem_free(c->mem, t->leaf);

@@ -339,6 +339,23 @@ static void texts(void **state)
     assert_string_equal(wfi_text_str(&t), "axis is -1,  \"a\\\"b\\\\\\n\\t\\x01\"");
     wfi_text_cut(&t, 4);
     assert_string_equal(t.p, "axis");
+    wfi_text_json(&t, "a\"b\\\n\x01");
+    wfi_text_json(&t, NULL);
+    assert_string_equal(t.p, "axis\"a\\\"b\\\\\\u000a\\u0001\"null");
+    wfi_text_cut(&t, 0);
+    static const struct {
+        double v;
+        int decimals;
+        const char *text;
+    } fixed[] = { { 1.005, 2, "1.00 " },  { 0.996, 2, "1.00 " },          { -2.5, 0, "-3 " },   { 0, 3, "0.000 " },
+                  { -0.001, 2, "0.00 " }, { 123456.789, 1, "123456.8 " }, { -1.25, 1, "-1.3 " } };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        wfi_text_fixed(&t, fixed[i].v, fixed[i].decimals);
+        wfi_text_addc(&t, ' ');
+        assert_string_equal(t.p, fixed[i].text);
+        wfi_text_cut(&t, 0);
+    }
+    wfi_text_add(&t, "axis");
     for (int i = 0; i < 1000; i++)
         wfi_text_addf(&t, "%d;", i);
     assert_int_equal(t.n, 4 + 10 * 2 + 90 * 3 + 900 * 4);

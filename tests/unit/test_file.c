@@ -225,6 +225,25 @@ static void what_is_refused(void **state)
     assert_int_equal(atomic_load(&m.live), 0);
 }
 
+static void added_at_the_end(void **state)
+{
+    (void)state;
+    wfi_mem m;
+    wfi_mem_init(&m, NULL, NULL, 0);
+    unlink(path);
+    wfi_file f = { .mem = &m };
+    assert_int_equal(wfi_file_append(&f, path, "one\n", 4), WF_OK);
+    assert_int_equal(wfi_file_append(&f, path, "two\n", 4), WF_OK);
+    assert_true(holds("one\ntwo\n", 8));
+    wfi_file full = { .mem = &m, .fail_at = 2, .fail_with = ENOSPC };
+    assert_int_equal(wfi_file_append(&full, path, "three\n", 6), WF_ERR_IO);
+    assert_non_null(strstr(full.why, "cannot write: No space left on device"));
+    wfi_file slow = { .mem = &m, .fail_at = 2, .fail_with = WFI_FILE_SHORT };
+    assert_int_equal(wfi_file_append(&slow, path, "three\n", 6), WF_OK);
+    assert_true(holds("one\ntwo\nthree\n", 14));
+    assert_int_equal(wfi_file_append(&f, folder, "x", 1), WF_ERR_IO);
+}
+
 /* A name without a folder is a file here. */
 static void relative_names(void **state)
 {
@@ -244,8 +263,9 @@ static void relative_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading),     cmocka_unit_test(reading_with_faults), cmocka_unit_test(writing_with_faults),
-        cmocka_unit_test(permissions), cmocka_unit_test(what_is_refused),     cmocka_unit_test(relative_names),
+        cmocka_unit_test(reading),        cmocka_unit_test(reading_with_faults), cmocka_unit_test(writing_with_faults),
+        cmocka_unit_test(permissions),    cmocka_unit_test(what_is_refused),     cmocka_unit_test(added_at_the_end),
+        cmocka_unit_test(relative_names),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

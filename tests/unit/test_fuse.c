@@ -212,7 +212,7 @@ static void run(const shape *s, wf_mode mode, int threads, const char *compiler,
     }
     assert_int_equal(wf_ctx_stats(c).failed, 0);
     if (mode == WF_LAZY)
-        assert_non_null(strstr(wf_explain_plan(c), "fused("));
+        assert_non_null(strstr(wf_explain_plan(c, .buffers = true), "fused("));
     free(x), free(b), free(start);
     assert_int_equal(wf_ctx_close(c), WF_OK);
 }

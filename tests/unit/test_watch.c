@@ -75,7 +75,7 @@ static void plain_environment(void)
 static void broken_pass(void **state)
 {
     (void)state;
-    char line[64];
+    char line[512];
     float right[16], y[16];
     snprintf(line, sizeof line, "it comes from %s:%d", __FILE__, SUB_LINE);
     plain_environment();

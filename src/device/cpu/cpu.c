@@ -1,4 +1,4 @@
-/* The fifteen functions of the CPU. Commands run on the submitting thread, which the worker pool helps inside each
+/* The sixteen functions of the CPU. Commands run on the submitting thread, which the worker pool helps inside each
  * command; work on the CPU is therefore done when submit returns, and its timeline is moved at once. */
 #include "device/cpu/cpu.h"
 #include <sched.h>
@@ -178,7 +178,7 @@ static void unbind(wfi_device *d, wfi_bind *b)
 }
 
 const wfi_device_api wfi_device_cpu = {
-    .version = 1,
+    .version = 2,
     .name = "cpu",
     .probe = probe,
     .open = device_open,
@@ -195,4 +195,5 @@ const wfi_device_api wfi_device_cpu = {
     .kernel = kernel,
     .module_free = unbind,
     .record = NULL,
+    .roofs = wfi_cpu_roofs,
 };

@@ -29,6 +29,7 @@ struct wfi_batchnorm_kernels;
 struct wfi_index_kernels;
 struct wfi_optim_kernels;
 struct wfi_attention_kernels;
+struct wfi_roof_kernels;
 
 typedef struct wfi_cpu {
     wfi_device base;
@@ -46,6 +47,7 @@ typedef struct wfi_cpu {
     const struct wfi_index_kernels *index;
     const struct wfi_optim_kernels *optim;
     const struct wfi_attention_kernels *attention;
+    const struct wfi_roof_kernels *roof;
 } wfi_cpu;
 
 typedef struct wfi_impl {
@@ -69,6 +71,9 @@ extern const wfi_impl_list *const wfi_impl_lists[]; /* ends with NULL */
 wfi_isa wfi_isa_best(void); /* by feature bits, capped by WEFT_ISA */
 const char *wfi_isa_name(wfi_isa isa);
 void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa); /* sets the tables */
+
+/* roofs.c */
+bool wfi_cpu_roofs(wfi_device *d, wfi_roofs *r);
 
 /* What several files of implementations need. */
 /* A view of `v` broadcast to the shape of `like`: stride 0 where it repeats. */

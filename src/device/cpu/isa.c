@@ -14,6 +14,7 @@
 #include "kernel/optim/optim.h"
 #include "kernel/pool2d/pool2d.h"
 #include "kernel/reduce/reduce.h"
+#include "kernel/roof/roof.h"
 #include "kernel/row/row.h"
 
 static const char *const names[WFI_ISAS] = { "portable", "avx2", "avx512", "avx512bf16", "amx" };
@@ -64,6 +65,7 @@ wfi_isa wfi_isa_best(void)
         d->index = &wfi_index_##set;                                                                                   \
         d->optim = &wfi_optim_##set;                                                                                   \
         d->attention = &wfi_attention_##set;                                                                           \
+        d->roof = &wfi_roof_##set;                                                                                     \
     } while (0)
 
 void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa)

@@ -1,0 +1,49 @@
+/* What a step became, asked from outside. */
+#include "explain/report.h"
+#include "plan/sites.h"
+
+static void write_report(const wfi_report *r, bool json, wfi_text *t)
+{
+    (json ? wfi_report_json : wfi_report_text)(r, t);
+}
+
+const char *wf_explain_plan_(wf_ctx *c, const wf_explain_opts *o)
+{
+    static const wf_explain_opts plain;
+    if (!c || !c->last_plan)
+        return NULL;
+    if (!o)
+        o = &plain;
+    wfi_plan *p = c->last_plan;
+    wfi_text t = { .mem = c->mem };
+    wfi_report r;
+    if (c->last && c->last->plan == p)
+        (void)wfi_plan_take_sites(c, p, c->last);
+    if (o->buffers)
+        wfi_plan_print(p, true, &t);
+    else if (wfi_report_make(c, p, &r))
+        write_report(&r, o->json, &t);
+    else
+        t.oom = true;
+    if (!o->buffers)
+        wfi_report_free(&r);
+    wfi_mem_free(c->mem, c->explain);
+    c->explain = t.p;
+    return t.oom ? NULL : c->explain;
+}
+
+void wfi_explain_last(wf_ctx *c, wfi_plan *p)
+{
+    wfi_report r;
+    wfi_text t = { .mem = c->mem };
+    if (!p->runs || !wfi_log_on(&c->log, "plan"))
+        return;
+    if (wfi_report_make(c, p, &r)) {
+        write_report(&r, false, &t);
+        wfi_text_addc(&t, '\n');
+        if (!t.oom)
+            wfi_log_text(&c->log, "plan", t.p);
+    }
+    wfi_text_free(&t);
+    wfi_report_free(&r);
+}

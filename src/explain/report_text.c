@@ -1,0 +1,271 @@
+/* A report for people: columns, one line a command, then what stayed apart and what the passes did. Numbers do not
+ * follow the locale. */
+#include <string.h>
+#include "explain/report.h"
+
+enum { LINES_MAX = 6, PAIRS_MAX = 3, WHAT_MAX = 28, KERNEL_MAX = 25 };
+
+/* ---- cells ---- */
+
+/* Pads what was added since `from` to a width; numbers stand to the right. */
+static void pad(wfi_text *t, size_t from, size_t width, bool right)
+{
+    const size_t n = t->n - from;
+    if (t->oom || n >= width)
+        return;
+    wfi_text_fill(t, ' ', width - n);
+    if (right && !t->oom) {
+        memmove(t->p + from + width - n, t->p + from, n);
+        memset(t->p + from, ' ', width - n);
+    }
+}
+
+/* Three digits and a unit: 512, 3.78 k, 1.05 G. */
+static void amount(wfi_text *t, double v, size_t width)
+{
+    static const char units[] = " kMGTPE";
+    const size_t from = t->n;
+    int u = 0;
+    while (v >= 999.5 && units[u + 1]) {
+        v /= 1000;
+        u++;
+    }
+    wfi_text_fixed(t, v, !u || v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2);
+    wfi_text_addc(t, ' ');
+    wfi_text_addc(t, units[u]);
+    pad(t, from, width, true);
+}
+
+static void micros(wfi_text *t, double ns, size_t width)
+{
+    const size_t from = t->n;
+    const double us = ns / 1e3;
+    wfi_text_fixed(t, us, us >= 99.95 ? 0 : us >= 9.995 ? 1 : 2);
+    pad(t, from, width, true);
+}
+
+static void percent(wfi_text *t, double part, double whole, size_t width)
+{
+    const size_t from = t->n;
+    if (whole > 0) {
+        wfi_text_fixed(t, part / whole * 100, 0);
+        wfi_text_add(t, " %");
+    } else
+        wfi_text_addc(t, '-');
+    pad(t, from, width, true);
+}
+
+static void word(wfi_text *t, const char *s, size_t width)
+{
+    const size_t from = t->n;
+    wfi_text_add(t, s);
+    if (t->n - from > width && !t->oom) {
+        wfi_text_cut(t, from + width - 3);
+        wfi_text_add(t, "...");
+    }
+    pad(t, from, width, false);
+}
+
+/* ---- what stands above ---- */
+
+static void head(const wfi_report *r, wfi_text *t)
+{
+    const wfi_plan *p = r->p;
+    wfi_text_addf(t, "step %s: %u commands in %u submissions, from %u records; ran %llu times\n",
+                  p->scope ? p->scope : "?", (unsigned)p->ncmd, (unsigned)p->nrun, (unsigned)p->nsite,
+                  (unsigned long long)p->runs);
+    wfi_text_add(t, "memory: an arena of ");
+    amount(t, (double)p->arena, 0);
+    wfi_text_add(t, "B; no plan of this order can do with less than ");
+    amount(t, (double)p->bound, 0);
+    wfi_text_add(t, "B (");
+    wfi_text_fixed(t, p->bound ? (double)p->arena / (double)p->bound : 1, 3);
+    wfi_text_addf(t, " x)\nmachine: %s, %d thread%s: ", r->roofs->name, r->roofs->threads,
+                  r->roofs->threads > 1 ? "s" : "");
+    amount(t, r->roofs->flops[WF_F32], 0);
+    wfi_text_add(t, "flop/s of f32; read and write ");
+    for (int i = 0; i < r->roofs->levels; i++) {
+        wfi_text_addf(t, "%s%s ", i ? ", " : "", r->roofs->level[i].name);
+        wfi_text_fixed(t, r->roofs->level[i].read / 1e9, 0);
+        wfi_text_add(t, " and ");
+        wfi_text_fixed(t, r->roofs->level[i].write / 1e9, 0);
+    }
+    wfi_text_add(t, " GB/s\n");
+    if (r->folder)
+        for (uint32_t i = 0; i < p->nsite; i++)
+            if (p->site[i]) {
+                wfi_text_addf(t, "lines: of %.*s\n", (int)r->folder, p->site[i]);
+                break;
+            }
+}
+
+static void whole(const wfi_report *r, wfi_text *t)
+{
+    if (!r->time) {
+        wfi_text_add(t, "not timed: WEFT_LOG=plan, or .profile = true when the context is made\n");
+        return;
+    }
+    wfi_text_addf(t, "a replay takes ");
+    micros(t, r->time->whole.best, 0);
+    wfi_text_add(t, " us at best, ");
+    micros(t, r->time->whole.sum / (double)r->time->runs, 0);
+    wfi_text_addf(t, " us on average of %llu; commands take ", (unsigned long long)r->time->runs);
+    micros(t, r->best, 0);
+    wfi_text_add(t, " us of it, and ");
+    micros(t, r->all.ns, 0);
+    wfi_text_add(t, " us at least on this machine\n");
+}
+
+/* ---- commands ---- */
+
+static bool stood_before(const wfi_report *r, uint32_t run, uint32_t q, const wfi_line *line)
+{
+    const wfi_plan *p = r->p;
+    wfi_line other;
+    for (uint32_t k = p->run0[run]; k < q; k++)
+        for (uint32_t i = 0; wfi_plan_node_line(p, &p->graph, &p->graph.node[p->cmd_node[k]], i, &other); i++)
+            if (other.grad == line->grad && !strcmp(other.site, line->site))
+                return true;
+    return false;
+}
+
+static void lines_of_run(const wfi_report *r, uint32_t run, wfi_text *t)
+{
+    const wfi_plan *p = r->p;
+    uint32_t n = 0;
+    wfi_line line;
+    for (uint32_t q = p->run0[run]; q < p->run0[run + 1]; q++)
+        for (uint32_t i = 0; wfi_plan_node_line(p, &p->graph, &p->graph.node[p->cmd_node[q]], i, &line); i++) {
+            if (stood_before(r, run, q, &line))
+                continue;
+            if (n < LINES_MAX)
+                wfi_text_addf(t, "%s%s%s", n ? ", " : "", line.grad ? "gradient of " : "", line.site + r->folder);
+            n++;
+        }
+    if (n > LINES_MAX)
+        wfi_text_addf(t, " and %u more", (unsigned)(n - LINES_MAX));
+}
+
+static void row(const wfi_report *r, uint32_t run, wfi_text *t)
+{
+    const wfi_plan *p = r->p;
+    const uint32_t q = p->run0[run];
+    const wfi_node *n = &p->graph.node[p->cmd_node[q]];
+    const wfi_work *w = &r->work[run];
+    const double best = r->time ? r->time->spent[run].best : 0;
+    wfi_text what = { .mem = t->mem };
+    char type[192];
+    wfi_text_addf(t, "%4u", (unsigned)q);
+    if (r->time) {
+        micros(t, best, 10);
+        micros(t, r->time->spent[run].sum / (double)r->time->runs, 10);
+        percent(t, best, r->best, 7);
+    }
+    micros(t, w->ns, 10);
+    if (r->time)
+        percent(t, w->ns, best, 8);
+    wfi_text_add(t, "  ");
+    word(t, w->by, 7);
+    amount(t, w->read + w->written, 9);
+    amount(t, w->flops, 9);
+    wfi_text_add(t, "  ");
+    word(t, p->cmd_impl[q], KERNEL_MAX);
+    wfi_text_addc(t, ' ');
+    wfi_report_what(p, run, &what);
+    word(t, wfi_text_str(&what), WHAT_MAX);
+    wfi_text_addc(t, ' ');
+    word(t, wfi_type_text(p->graph.ids, p->graph.value[n->out0].type, type, sizeof type), 20);
+    wfi_text_addc(t, ' ');
+    lines_of_run(r, run, t);
+    wfi_text_addc(t, '\n');
+    t->oom |= what.oom;
+    wfi_text_free(&what);
+}
+
+static void commands(const wfi_report *r, wfi_text *t)
+{
+    wfi_text_addf(t, "%s  least us%s  by         bytes     flop  %-*s %-*s %-20s lines\n",
+                  r->time ? "   #   best us   mean us  share" : "   #", r->time ? " of roof" : "", KERNEL_MAX, "kernel",
+                  WHAT_MAX, "what", "result");
+    for (uint32_t i = 0; i < r->p->nrun; i++)
+        row(r, i, t);
+    wfi_text_add(t, " all");
+    if (r->time) {
+        micros(t, r->best, 10);
+        micros(t, r->mean, 10);
+        percent(t, r->best, r->best, 7);
+    }
+    micros(t, r->all.ns, 10);
+    if (r->time)
+        percent(t, r->all.ns, r->best, 8);
+    wfi_text_fill(t, ' ', 9);
+    amount(t, r->all.read + r->all.written, 9);
+    amount(t, r->all.flops, 9);
+    wfi_text_addc(t, '\n');
+}
+
+/* ---- what stayed apart ---- */
+
+static bool same_kind(const wfi_note *a, const wfi_note *b)
+{
+    return a->why == b->why && a->op[0] == b->op[0] && a->op[1] == b->op[1];
+}
+
+static void pair(const wfi_report *r, const wfi_note *n, wfi_text *t)
+{
+    for (int i = 0; i < 2; i++) {
+        wfi_line line = wfi_plan_line(r->p, n->prov[i]);
+        wfi_text_addf(t, "%s%s%s", i ? " -> " : "", line.grad ? "gradient of " : "",
+                      line.site ? line.site + r->folder : "?");
+    }
+}
+
+static void apart(const wfi_report *r, wfi_text *t)
+{
+    const wfi_trail *trail = &r->p->trail;
+    for (size_t i = 0; i < trail->nnote; i++) {
+        const wfi_note *n = &trail->note[i];
+        size_t count = 0, first = i;
+        for (size_t k = 0; k < i && first == i; k++)
+            first = same_kind(&trail->note[k], n) ? k : first;
+        if (first != i)
+            continue;
+        if (!i)
+            wfi_text_add(t, "not one kernel, though one makes what the other uses:\n");
+        wfi_text_addf(t, "  %s -> %s: %s (%s)", wfi_op_table[n->op[0]].name, wfi_op_table[n->op[1]].name, n->why->text,
+                      n->why->code);
+        for (size_t k = i; k < trail->nnote; k++)
+            if (same_kind(&trail->note[k], n) && count++ < PAIRS_MAX) {
+                wfi_text_add(t, count == 1 ? "; " : ", ");
+                pair(r, &trail->note[k], t);
+            }
+        if (count > PAIRS_MAX)
+            wfi_text_addf(t, " and %zu more", count - PAIRS_MAX);
+        wfi_text_addc(t, '\n');
+    }
+}
+
+static void passes(const wfi_report *r, wfi_text *t)
+{
+    const wfi_trail *trail = &r->p->trail;
+    double all = 0;
+    wfi_text_add(t, "making the plan:");
+    for (uint32_t i = 0; i < trail->ntime; i++) {
+        const wfi_pass_time *s = &trail->time[i];
+        wfi_text_addf(t, "%s %s %u -> %u in ", i ? "," : "", s->pass, (unsigned)s->before, (unsigned)s->after);
+        micros(t, (double)s->ns, 0);
+        all += (double)s->ns;
+    }
+    wfi_text_add(t, "; ");
+    micros(t, all, 0);
+    wfi_text_add(t, " us\n");
+}
+
+void wfi_report_text(const wfi_report *r, wfi_text *t)
+{
+    head(r, t);
+    whole(r, t);
+    commands(r, t);
+    apart(r, t);
+    passes(r, t);
+}
