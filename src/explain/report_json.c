@@ -83,6 +83,8 @@ static void submission(const wfi_report *r, uint32_t run, wfi_text *t)
     const wfi_plan *p = r->p;
     const wfi_work *w = &r->work[run];
     string(t, true, "kernel", p->cmd_impl[p->run0[run]]);
+    if (p->cmd_how[p->run0[run]])
+        string(t, false, "how", atomic_load_explicit(p->cmd_how[p->run0[run]], memory_order_acquire));
     number(t, false, "read", w->read);
     number(t, false, "written", w->written);
     number(t, false, "flop", w->flops);

@@ -146,6 +146,18 @@ static void lines_of_run(const wfi_report *r, uint32_t run, wfi_text *t)
         wfi_text_addf(t, " and %u more", (unsigned)(n - LINES_MAX));
 }
 
+/* "cpu.gemm"; "cpu.fused: generated C" */
+static void kernel(const wfi_plan *p, uint32_t q, wfi_text *t)
+{
+    wfi_text k = { .mem = t->mem };
+    wfi_text_add(&k, p->cmd_impl[q]);
+    if (p->cmd_how[q])
+        wfi_text_addf(&k, ": %s", atomic_load_explicit(p->cmd_how[q], memory_order_acquire));
+    word(t, wfi_text_str(&k), KERNEL_MAX);
+    t->oom |= k.oom;
+    wfi_text_free(&k);
+}
+
 static void row(const wfi_report *r, uint32_t run, wfi_text *t)
 {
     const wfi_plan *p = r->p;
@@ -169,7 +181,7 @@ static void row(const wfi_report *r, uint32_t run, wfi_text *t)
     amount(t, w->read + w->written, 9);
     amount(t, w->flops, 9);
     wfi_text_add(t, "  ");
-    word(t, p->cmd_impl[q], KERNEL_MAX);
+    kernel(p, q, t);
     wfi_text_addc(t, ' ');
     wfi_report_what(p, run, &what);
     word(t, wfi_text_str(&what), WHAT_MAX);

@@ -277,9 +277,10 @@ static bool flatten(builder *b)
     p->cmd_node = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_node);
     p->cmd_impl = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_impl);
     p->cmd_list = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_list);
+    p->cmd_how = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_how);
     p->args = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->args);
     p->where = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->where);
-    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->cmd_list || !p->args || !p->where)
+    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->cmd_list || !p->cmd_how || !p->args || !p->where)
         return false;
     uint32_t at = 0;
     for (size_t k = 0; k < b->g->nnode; k++) {
@@ -297,6 +298,7 @@ static bool flatten(builder *b)
         p->cmd_node[q] = (uint32_t)k;
         p->cmd_impl[q] = b->bound[k]->impl;
         p->cmd_list[q] = b->bound[k]->list;
+        p->cmd_how[q] = b->bound[k]->how;
         for (uint32_t i = 0; i < n->nout; i++)
             put_arg(b, &at, n->out0 + i);
         for (uint32_t i = 0; i < n->nin; i++)
@@ -486,7 +488,7 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
     void *const parts[] = { p->cmd,           p->cmd_node,     p->cmd_impl, p->args,     p->where, p->storage,
                             p->ext,           p->ext_arg0,     p->ext_args, p->ext_ptr,  p->fresh, p->out,
                             p->value_storage, p->value_layout, p->konst,    p->cmd_list, p->run,   p->run0,
-                            p->list,          p->item,         p->site };
+                            p->list,          p->item,         p->cmd_how,  p->site };
     wfi_graph_free(&p->graph);
     wfi_trail_free(&p->trail);
     wfi_profile_free(c, p->profile);

@@ -71,6 +71,7 @@ struct wfi_plan {
     wfi_trail trail;                        /* what the passes left behind */
     uint32_t *value_storage, *value_layout; /* of each value of the graph */
     const char **cmd_impl;                  /* "cpu.gemm" */
+    const _Atomic(const char *) **cmd_how;  /* NULL, or what carries it out at this moment */
     wfi_kernel_fn **cmd_list;               /* of commands that may run with others like them; NULL */
     wfi_cmd *run;                           /* what is submitted: run i are the commands run0[i] .. run0[i + 1) */
     uint32_t *run0, nrun;
