@@ -1,7 +1,7 @@
 /* Host memory: one header before each block, the accounts, and arenas on top.
  *
  *     raw ........ | head | block ....................... |
- *                         ^ aligned to 64 bytes, or to 2 MiB from 1 MiB on
+ *                         ^ aligned to 64 bytes, or to 2 MiB from 2 MiB on
  */
 #include "base/mem.h"
 #include <stdlib.h>
@@ -11,8 +11,7 @@
 
 #define ALIGN     ((size_t)64)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define BIG       ((size_t)1 << 20) /* blocks from here on may be huge pages */
-#define RAW_ALIGN ((size_t)16)      /* what malloc and the user's allocator give */
+#define RAW_ALIGN ((size_t)16) /* what malloc and the user's allocator give */
 
 typedef struct head {
     void *raw; /* what the allocator returned */
@@ -87,18 +86,18 @@ static void raw_free(wfi_mem *m, void *raw, size_t bytes)
         free(raw);
 }
 
-/* The part of a block that is worth huge pages: rounded to whole ones, so that at most 1 MiB is wasted. */
+/* The part of a block that is worth huge pages: the whole ones in it, so that none is touched for its beginning only.
+ */
 static size_t huge_part(size_t bytes)
 {
-    return bytes < BIG || bytes > SIZE_MAX - BIG ? 0 : (bytes + BIG) & ~(HUGE_PAGE - 1);
+    return bytes & ~(HUGE_PAGE - 1);
 }
 
 static void *alloc(wfi_mem *m, size_t bytes, bool zero)
 {
     size_t huge = huge_part(bytes), align = huge ? HUGE_PAGE : ALIGN, raw_bytes;
     atomic_fetch_add_explicit(&m->calls, 1, memory_order_relaxed);
-    if (told_to_fail(m) || !wfi_ck_add(huge > bytes ? huge : bytes, sizeof(head) + align - RAW_ALIGN, &raw_bytes) ||
-        !take(m, bytes))
+    if (told_to_fail(m) || !wfi_ck_add(bytes, sizeof(head) + align - RAW_ALIGN, &raw_bytes) || !take(m, bytes))
         return NULL;
     char *raw = raw_alloc(m, raw_bytes, zero);
     if (!raw) {

@@ -27,7 +27,8 @@ typedef struct wfi_mem {
 void wfi_mem_init(wfi_mem *m, wfi_realloc_fn *fn, void *user, size_t limit);
 
 /* All return NULL when memory is out, the limit is reached or bytes overflow; a failed resize keeps the old block.
- * Blocks are aligned to 64 bytes (bytes >= 1 MiB: to 2 MiB and advised to be huge pages). free wants no size. */
+ * Blocks are aligned to 64 bytes (bytes >= 2 MiB: to 2 MiB, the whole huge pages in them advised to be such). free
+ * wants no size. */
 void *wfi_mem_alloc(wfi_mem *m, size_t bytes);
 void *wfi_mem_zalloc(wfi_mem *m, size_t bytes);
 void *wfi_mem_array(wfi_mem *m, size_t n, size_t each);  /* n * each, checked; not cleared */

@@ -7,16 +7,12 @@
 static bool reserve_arena(wf_ctx *c, wfi_plan *p)
 {
     if (p->arena > c->arena_cap) {
-        void *a = wfi_mem_alloc(c->mem, p->arena);
-        if (!a) {
-            wfi_buf_trim(c);
-            a = wfi_mem_alloc(c->mem, p->arena);
-        }
-        if (!a)
-            return wfi_error_memory(c, "the plan's arena", NULL), false;
+        wfi_buf_trim(c); /* what earlier steps left, like the smaller arena, would only stand beside it */
         wfi_mem_free(c->mem, c->arena);
-        c->arena = a;
-        c->arena_cap = p->arena;
+        c->arena = wfi_mem_alloc(c->mem, p->arena);
+        c->arena_cap = c->arena ? p->arena : 0;
+        if (!c->arena)
+            return wfi_error_memory(c, "the plan's arena", NULL), false;
     }
     if (p->base == c->arena && (p->base || !p->arena) && p->runs)
         return true;

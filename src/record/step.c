@@ -170,6 +170,18 @@ static void check_borrowed(wf_ctx *c, uint32_t n)
 }
 #endif
 
+/* A plan takes a few microseconds a record. Where records move so much that this is nothing, a step is planned when it
+ * is first seen: its memory is that of the plan from the start. */
+static bool worth_planning(wf_ctx *c, const wfi_trace *t)
+{
+    enum { RECORD_BYTES = 128 << 10 };
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (WFI_KEY_OP(t->rec[i].key) < WFI_OP_COUNT && t->rec[i].type)
+            bytes += wfi_type_at(&c->ids, t->rec[i].type)->bytes;
+    return bytes / RECORD_BYTES > t->n;
+}
+
 static wf_status end_lazy(wf_ctx *c)
 {
     bool failed = c->status != WF_OK;
@@ -192,7 +204,7 @@ static wf_status end_lazy(wf_ctx *c)
     }
     bool known = c->r.tr != NULL;
     t = known ? c->r.tr : wfi_trace_learn(c);
-    bool plain = known && !t->reads && !c->r.done;
+    bool plain = t && !t->reads && !c->r.done && (known || worth_planning(c, t));
     if (plain && !t->plan)
         t->plan = wfi_plan_new(c, t);
     bool replayed = plain && t->plan && c->status == WF_OK;

@@ -60,14 +60,14 @@ static void mem_blocks(void **state)
     bank b = { 0 };
     for (int user = 0; user < 2; user++) {
         wfi_mem_init(&m, user ? bank_realloc : NULL, &b, 0);
-        static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, (1 << 20) - 1, 1 << 20, (3 << 20) + 5 };
+        static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, (2 << 20) - 1, 2 << 20, (3 << 20) + 5 };
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             size_t n = sizes[i];
             unsigned char *p = wfi_mem_zalloc(&m, n), *q = wfi_mem_alloc(&m, n);
             assert_non_null(p);
             assert_non_null(q);
-            assert_int_equal((uintptr_t)p % (n >= 1 << 20 ? 2 << 20 : 64), 0);
-            assert_int_equal((uintptr_t)q % (n >= 1 << 20 ? 2 << 20 : 64), 0);
+            assert_int_equal((uintptr_t)p % (n >= 2 << 20 ? 2 << 20 : 64), 0);
+            assert_int_equal((uintptr_t)q % (n >= 2 << 20 ? 2 << 20 : 64), 0);
             for (size_t k = 0; k < n; k++)
                 assert_int_equal(p[k], 0);
             memset(p, 1, n);
