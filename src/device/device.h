@@ -50,6 +50,15 @@ typedef struct wfi_cmd_batch {
 #define WFI_BIND_OUT    4
 #define WFI_BIND_PARAMS 16384 /* several kernels' parameters may stand together */
 
+/* Some kernels first rearrange an operand: weights into panels, say. Where it is the same in every run, a variable that
+ * nobody changes, that is done once. */
+typedef struct wfi_keep {
+    int32_t operand;
+    size_t bytes;        /* of the room for the rearranged operand; 0: there is nothing to keep */
+    wfi_kernel_fn *fill; /* writes the room. Its args are those of the node and, behind them, the room */
+    wfi_kernel_fn *fn;   /* does the node with such args; the room stands for the operand */
+} wfi_keep;
+
 /* In: what is asked. Out, filled by the implementation that accepts: how it is done. */
 typedef struct wfi_bind {
     uint32_t op; /* wfi_op */
@@ -68,6 +77,7 @@ typedef struct wfi_bind {
     int64_t alias_offset;              /* ... which begins so many elements after the operand's first */
     uint32_t inplace;                  /* bit i: out[0] may take the buffer of operand i, if their layouts are equal */
     uint32_t inplace_of[WFI_BIND_OUT]; /* the same for the further outputs */
+    wfi_keep keep;
     bool faults;
     const char *impl;                 /* "cpu.gemm" */
     const char *order;                /* the order class of its sums, "" if it has none */

@@ -33,6 +33,7 @@ static bool reserve_arena(wf_ctx *c, wfi_plan *p)
 /* A variable that the step writes in place, but whose buffer somebody else holds, gets a copy of its own. */
 static void *own_var(wf_ctx *c, wf_var *v)
 {
+    v->version++;
     if (v->buf->refs == 1 && !v->buf->keep)
         return v->buf->data;
     size_t bytes = wfi_type_at(&c->ids, v->type)->bytes;
@@ -71,6 +72,20 @@ static bool patch(wf_ctx *c, wfi_plan *p)
             p->args[p->ext_args[j]] = at + p->where[p->ext_args[j]].offset;
     }
     return true;
+}
+
+/* Operands that are kept rearranged are rearranged again where their variable has changed. */
+static void refresh(wf_ctx *c, wfi_plan *p)
+{
+    for (uint32_t i = 0; i < p->nkept; i++) {
+        wfi_kept *k = &p->kept[i];
+        if (!k->room || k->version == c->var[k->var]->version)
+            continue;
+        wfi_cmd fill = p->cmd[k->cmd];
+        fill.fn = k->how->fill;
+        (void)c->rt->device->api->submit(c->queue, &fill, 1, NULL, 0, 0);
+        k->version = c->var[k->var]->version;
+    }
 }
 
 static wfi_buf *buffer_of(wf_ctx *c, wfi_plan *p, const wfi_plan_out *o)
@@ -149,6 +164,9 @@ wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
     uint64_t start = timed ? wfi_clock_ns() : 0;
     bool ready = reserve_arena(c, p) && patch(c, p);
     if (ready) {
+        if (!p->runs)
+            wfi_plan_keep_room(c->mem, p);
+        refresh(c, p);
         p->runs++;
         c->st.replayed++;
         c->st.commands += p->ncmd;

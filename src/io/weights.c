@@ -123,6 +123,7 @@ static void commit(loading *l)
         wf_var *v = l->param[i]->var;
         wfi_buf_unref(r->ctx, v->buf);
         v->buf = l->buf[i];
+        v->version++;
         if (l->fresh[i])
             wfi_param_add(r, l->param[i]);
     }

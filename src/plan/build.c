@@ -93,7 +93,7 @@ static bool bind_node(builder *b, uint32_t k)
         s->last = s->last < p->ncmd ? p->ncmd : s->last;
     }
     p->ncmd++;
-    p->nargs += n->nin + n->nout;
+    p->nargs += n->nin + n->nout + (e->keep.bytes ? 1u : 0); /* one more for the room of what is kept */
     return true;
 }
 
@@ -277,10 +277,11 @@ static bool flatten(builder *b)
     p->cmd_node = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_node);
     p->cmd_impl = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_impl);
     p->cmd_list = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_list);
+    p->cmd_keep = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_keep);
     p->cmd_how = wfi_mem_array(m, (size_t)p->ncmd + 1, sizeof *p->cmd_how);
     p->args = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->args);
     p->where = wfi_mem_array(m, (size_t)p->nargs + 1, sizeof *p->where);
-    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->cmd_list || !p->cmd_how || !p->args || !p->where)
+    if (!p->cmd || !p->cmd_node || !p->cmd_impl || !p->cmd_list || !p->cmd_keep || !p->cmd_how || !p->args || !p->where)
         return false;
     uint32_t at = 0;
     for (size_t k = 0; k < b->g->nnode; k++) {
@@ -298,11 +299,14 @@ static bool flatten(builder *b)
         p->cmd_node[q] = (uint32_t)k;
         p->cmd_impl[q] = b->bound[k]->impl;
         p->cmd_list[q] = b->bound[k]->list;
+        p->cmd_keep[q] = b->bound[k]->keep.bytes ? &b->bound[k]->keep : NULL;
         p->cmd_how[q] = b->bound[k]->how;
         for (uint32_t i = 0; i < n->nout; i++)
             put_arg(b, &at, n->out0 + i);
         for (uint32_t i = 0; i < n->nin; i++)
             put_arg(b, &at, b->g->in[n->in0 + i]);
+        if (p->cmd_keep[q])
+            put_arg(b, &at, WFI_NO_VALUE);
     }
     return true;
 }
@@ -441,7 +445,7 @@ static bool build(builder *b)
         inplace_vars(b);
         donate(b);
     }
-    if (!offsets(b) || !flatten(b) || !externals(b) || !wfi_plan_join(b->c->mem, p))
+    if (!offsets(b) || !flatten(b) || !externals(b) || !wfi_plan_keep(b->c->mem, p) || !wfi_plan_join(b->c->mem, p))
         return false;
     settle(b);
     return proven(b);
@@ -485,10 +489,12 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
         return;
     if (c->last_plan == p)
         c->last_plan = NULL;
-    void *const parts[] = { p->cmd,           p->cmd_node,     p->cmd_impl, p->args,     p->where, p->storage,
-                            p->ext,           p->ext_arg0,     p->ext_args, p->ext_ptr,  p->fresh, p->out,
-                            p->value_storage, p->value_layout, p->konst,    p->cmd_list, p->run,   p->run0,
-                            p->list,          p->item,         p->cmd_how,  p->site };
+    void *const parts[] = { p->cmd,           p->cmd_node,     p->cmd_impl, p->args,     p->where,    p->storage,
+                            p->ext,           p->ext_arg0,     p->ext_args, p->ext_ptr,  p->fresh,    p->out,
+                            p->value_storage, p->value_layout, p->konst,    p->cmd_list, p->run,      p->run0,
+                            p->list,          p->item,         p->cmd_how,  p->site,     p->cmd_keep, p->kept };
+    for (uint32_t i = 0; i < p->nkept; i++)
+        wfi_mem_free(c->mem, p->kept[i].room);
     wfi_graph_free(&p->graph);
     wfi_trail_free(&p->trail);
     wfi_profile_free(c, p->profile);

@@ -44,6 +44,14 @@ typedef struct wfi_plan_out { /* what leaves the step: a result, or a variable's
     bool settled; /* a variable that holds its new value already */
 } wfi_plan_out;
 
+/* An operand that is kept as a kernel rearranged it: weights of an inference, in panels. */
+typedef struct wfi_kept {
+    uint32_t cmd, var;
+    const wfi_keep *how;
+    void *room;       /* NULL: not yet, or there was no memory: the command rearranges it itself */
+    uint64_t version; /* of the variable that the room was filled from */
+} wfi_kept;
+
 struct wfi_plan {
     wfi_cmd *cmd;
     uint32_t ncmd;
@@ -73,7 +81,10 @@ struct wfi_plan {
     const char **cmd_impl;                  /* "cpu.gemm" */
     const _Atomic(const char *) **cmd_how;  /* NULL, or what carries it out at this moment */
     wfi_kernel_fn **cmd_list;               /* of commands that may run with others like them; NULL */
-    wfi_cmd *run;                           /* what is submitted: run i are the commands run0[i] .. run0[i + 1) */
+    const wfi_keep **cmd_keep;              /* of commands that may keep an operand; NULL */
+    wfi_kept *kept;
+    uint32_t nkept;
+    wfi_cmd *run; /* what is submitted: run i are the commands run0[i] .. run0[i + 1) */
     uint32_t *run0, nrun;
     wfi_kernel_list *list; /* of runs of several commands, whose ... */
     wfi_kernel_item *item; /* ... parameters and arguments these are */
@@ -100,6 +111,12 @@ size_t wfi_memplan(wfi_mem *mem, wfi_memplan_item *item, uint32_t n, size_t *bou
 /* Makes p->run of p->cmd: neighbours of one kernel that do not touch each other's memory are one. WEFT_SKIP=join leaves
  * each alone. False: out of memory. */
 bool wfi_plan_join(wfi_mem *mem, wfi_plan *p);
+
+/* Finds p->kept: operands that only depend on a variable which the step does not change. WEFT_SKIP=keep finds none.
+ * False: out of memory. */
+bool wfi_plan_keep(wfi_mem *mem, wfi_plan *p);
+/* Before the first run, when all other memory has been had: makes room for them. */
+void wfi_plan_keep_room(wfi_mem *mem, wfi_plan *p);
 
 /* Proves from the plan alone that every command finds in memory what it was promised: each value is computed before it
  * is read, lies within its storage and the arena, and nothing that shares a byte with it is written in between. False:

@@ -50,6 +50,11 @@ void wfi_plan_print(const wfi_plan *p, bool lines, wfi_text *t)
                   p->graph.nnode, p->arena, p->bound);
     if (p->bound)
         wfi_text_addf(t, " (%.3f)", (double)p->arena / (double)p->bound);
+    size_t kept = 0;
+    for (uint32_t i = 0; i < p->nkept; i++)
+        kept += p->kept[i].room ? p->kept[i].how->bytes : 0;
+    if (kept)
+        wfi_text_addf(t, "; %zu bytes of weights are kept in panels", kept);
     wfi_text_addf(t, "; ran %llu times\n", (unsigned long long)p->runs);
     for (uint32_t q = 0, run = 0; q < p->ncmd; q++) {
         run += q == p->run0[run + 1];

@@ -121,6 +121,7 @@ static bool keep_bound(wf_ctx *c, wfi_bound *e, const wfi_bind *b, const uint32_
     e->faults = b->faults;
     e->impl = b->impl;
     e->how = b->how;
+    e->keep = b->keep;
     e->order = b->order;
     if (b->params_bytes) {
         char *p = add(c, b->params_bytes + 64, site); /* kernels may keep vectors in their parameters */

@@ -113,8 +113,9 @@ struct wf_var {
     uint64_t val;        /* tag of the last VALUE record ... */
     uint32_t val_serial; /* ... valid while the context's is the same */
     uint32_t id, type;
-    uint32_t mark; /* of the sweep that wants its gradient ... */
-    uint32_t slot; /* ... and where it goes */
+    uint64_t version; /* another number whenever its contents change */
+    uint32_t mark;    /* of the sweep that wants its gradient ... */
+    uint32_t slot;    /* ... and where it goes */
     bool trainable;
 };
 
@@ -136,7 +137,8 @@ typedef struct wfi_bound {
     bool faults, lower;       /* lower: a composite that this device takes apart */
     const char *impl, *order;
     const _Atomic(const char *) *how; /* as in wfi_bind */
-    uint32_t in[];                    /* layouts of the operands, 0: not given */
+    wfi_keep keep;
+    uint32_t in[]; /* layouts of the operands, 0: not given */
 } wfi_bound;
 
 /* Types only: what recording needs. */

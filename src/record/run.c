@@ -145,6 +145,7 @@ static bool set_var(wf_ctx *c, wf_var *v, const wf_tensor *t)
         t->buf->refs++;
         wfi_buf_unref(c, v->buf);
         v->buf = t->buf;
+        v->version++;
         return true;
     }
     wfi_buf *buf = wfi_buf_new(c, wfi_type_at(&c->ids, v->type)->bytes);
@@ -155,6 +156,7 @@ static bool set_var(wf_ctx *c, wf_var *v, const wf_tensor *t)
     }
     wfi_buf_unref(c, v->buf);
     v->buf = buf;
+    v->version++;
     return true;
 }
 

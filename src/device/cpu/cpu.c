@@ -155,6 +155,7 @@ static const char *bind(wfi_device *device, wfi_bind *b)
             b->alias_offset = 0;
             b->inplace = 0;
             b->faults = false;
+            b->keep = (wfi_keep){ .bytes = 0 };
             b->how = NULL;
             memset(b->inplace_of, 0, sizeof b->inplace_of);
             b->impl = k->name;

@@ -23,7 +23,10 @@ static const char *conv(const wfi_conv_family *f, const wfi_conv_attrs *at, cons
 static const char *forward(const wfi_cpu *d, wfi_bind *b)
 {
     const wfi_conv_attrs at = ATTRS(b->attr->conv2d);
-    return conv(&d->conv->forward, &at, d, b);
+    const char *why = conv(&d->conv->forward, &at, d, b);
+    if (!why)
+        b->keep = (wfi_keep){ 1, d->conv->keep_bytes(b->params), d->conv->keep, d->conv->run_kept };
+    return why;
 }
 
 static const char *input_grad(const wfi_cpu *d, wfi_bind *b)

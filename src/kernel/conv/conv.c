@@ -178,7 +178,25 @@ static const char *fwd_prepare(const wfi_conv_attrs *at, const wfi_view *x, cons
 static void fwd_run(const void *params, void *const *args, const wfi_run *run)
 {
     const fwd_params *p = params;
-    real_of(p->core.wtype)->run(&p->core, &p->room, args, run);
+    real_of(p->core.wtype)->run(&p->core, &p->room, args, NULL, run);
+}
+
+/* ... with weights that were packed before */
+static size_t fwd_keep_bytes(const void *params)
+{
+    return ((const fwd_params *)params)->room.kept;
+}
+
+static void fwd_keep(const void *params, void *const *args, const wfi_run *run)
+{
+    const fwd_params *p = params;
+    real_of(p->core.wtype)->pack(&p->core, args[2], args[3], run);
+}
+
+static void fwd_run_kept(const void *params, void *const *args, const wfi_run *run)
+{
+    const fwd_params *p = params;
+    real_of(p->core.wtype)->run(&p->core, &p->room, args, args[3], run);
 }
 
 /* ---- input gradient ---- */
@@ -317,7 +335,7 @@ static void igrad_run(const void *params, void *const *args, const wfi_run *run)
         for (int64_t x = 0; x < phases(p->at.stride_w, p->w); x++) {
             conv_core c;
             phase_core(p, y, x, &c);
-            real_of(c.wtype)->run(&c, &p->room, args, run);
+            real_of(c.wtype)->run(&c, &p->room, args, NULL, run);
         }
     }
 }
@@ -371,4 +389,7 @@ const wfi_conv_kernels WFI_K(wfi_conv) = {
     .forward = { fwd_layout, fwd_prepare, fwd_run },
     .input_grad = { igrad_layout, igrad_prepare, igrad_run },
     .weight_grad = { wgrad_layout, wgrad_prepare, wgrad_run },
+    .keep_bytes = fwd_keep_bytes,
+    .keep = fwd_keep,
+    .run_kept = fwd_run_kept,
 };

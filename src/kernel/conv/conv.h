@@ -53,6 +53,10 @@ typedef struct wfi_conv_kernels {
     wfi_conv_family forward;     /* a = x,  b = w;  args: y, x, w */
     wfi_conv_family input_grad;  /* a = dy, b = w;  args: dx, dy, w */
     wfi_conv_family weight_grad; /* a = x,  b = dy; args: dw, x, dy */
+    /* forward with weights that are packed once for many runs: bytes of the room for them (0: not these), by the
+     * parameters; packing; the run. args: y, x, w, room. */
+    size_t (*keep_bytes)(const void *params);
+    wfi_kernel_fn *keep, *run_kept;
 } wfi_conv_kernels;
 
 extern const wfi_conv_kernels wfi_conv_portable, wfi_conv_avx2, wfi_conv_avx512;

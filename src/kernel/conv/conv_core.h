@@ -40,6 +40,7 @@ typedef struct conv_wgrad {
 /* Where a run finds its pieces in scratch, in bytes; the last is the whole. */
 typedef struct conv_room {
     size_t seg, weights, worker, worker_bytes, all;
+    size_t kept; /* of packed weights that may be kept; 0: none */
 } conv_room;
 
 typedef struct conv_wroom {
@@ -48,7 +49,10 @@ typedef struct conv_wroom {
 
 /* Scratch for a core; false: the sizes overflow. */
 typedef bool conv_room_fn(const conv_core *c, conv_room *r);
-typedef void conv_run_fn(const conv_core *c, const conv_room *r, void *const *args, const wfi_run *run);
+/* weights: packed already (conv_pack_fn), or NULL */
+typedef void conv_run_fn(const conv_core *c, const conv_room *r, void *const *args, const void *weights,
+                         const wfi_run *run);
+typedef void conv_pack_fn(const conv_core *c, const void *w, void *weights, const wfi_run *run);
 typedef bool conv_wroom_fn(const conv_core *c, conv_wroom *r);
 typedef void conv_wrun_fn(const conv_wgrad *g, const conv_wroom *r, void *const *args, const wfi_run *run);
 
@@ -56,6 +60,7 @@ typedef void conv_wrun_fn(const conv_wgrad *g, const conv_wroom *r, void *const 
 typedef struct conv_real {
     conv_room_fn *room;
     conv_run_fn *run;
+    conv_pack_fn *pack;
     conv_wroom_fn *wroom;
     conv_wrun_fn *wrun;
 } conv_real;

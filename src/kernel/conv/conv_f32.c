@@ -5,4 +5,4 @@
 #define T_IS_FLOAT 1
 #include "kernel/conv/conv_real.h"
 
-const conv_real WFI_K(wfi_conv_f32) = { room, run_core, wroom, run_weight };
+const conv_real WFI_K(wfi_conv_f32) = { room, run_core, pack_core, wroom, run_weight };

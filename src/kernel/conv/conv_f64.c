@@ -5,4 +5,4 @@
 #define T_IS_FLOAT 0
 #include "kernel/conv/conv_real.h"
 
-const conv_real WFI_K(wfi_conv_f64) = { room, run_core, wroom, run_weight };
+const conv_real WFI_K(wfi_conv_f64) = { room, run_core, pack_core, wroom, run_weight };

@@ -117,14 +117,32 @@ static void segments(const geo *g, ptrdiff_t *seg)
     }
 }
 
-static void run_core(const conv_core *core, const conv_room *r, void *const *args, const wfi_run *run)
+static void pack_weights(const geo *g, const void *w, T *wp, wfi_pool *pool)
+{
+    wfi_pool_run(pool, g->c.groups * panels(g->c.co), pack_chunk, &(pack_job){ .c = &g->c, .w = w, .wp = wp });
+}
+
+static wfi_pool *pool_of(const conv_core *c, const wfi_run *run)
+{
+    return wfi_pool_threads(run->pool) <= c->threads ? run->pool : NULL;
+}
+
+static void pack_core(const conv_core *core, const void *w, void *weights, const wfi_run *run)
+{
+    geo g;
+    geometry(core, &g);
+    pack_weights(&g, w, weights, pool_of(core, run));
+}
+
+static void run_core(const conv_core *core, const conv_room *r, void *const *args, const void *weights,
+                     const wfi_run *run)
 {
     fwd_job job;
     geo *g = &job.g;
     char *scratch = run->scratch;
     ptrdiff_t *seg = (ptrdiff_t *)(void *)(scratch + r->seg);
     T *wp = (T *)(void *)(scratch + r->weights);
-    wfi_pool *pool = wfi_pool_threads(run->pool) <= core->threads ? run->pool : NULL;
+    wfi_pool *pool = pool_of(core, run);
     job.threads = pool != NULL ? wfi_pool_threads(pool) : 1;
     geometry(core, g);
     if (g->c.n == 0 || g->c.oh == 0 || g->c.ow == 0 || g->c.co == 0) {
@@ -133,7 +151,7 @@ static void run_core(const conv_core *core, const conv_room *r, void *const *arg
     job.x = args[1];
     job.y = args[0];
     job.seg = seg;
-    job.wp = wp;
+    job.wp = weights != NULL ? weights : wp;
     job.buffers = scratch + r->worker;
     job.buffer_bytes = r->worker_bytes;
     if (g->depth) {
@@ -141,6 +159,8 @@ static void run_core(const conv_core *core, const conv_room *r, void *const *arg
         return;
     }
     segments(g, seg);
-    wfi_pool_run(pool, g->c.groups * panels(g->c.co), pack_chunk, &(pack_job){ .c = &g->c, .w = args[2], .wp = wp });
+    if (weights == NULL) {
+        pack_weights(g, args[2], wp, pool);
+    }
     wfi_pool_run(pool, g->c.n * g->nrb * g->ncb * g->nub, fwd_chunk, &job);
 }

@@ -131,6 +131,7 @@ static bool room(const conv_core *core, conv_room *r)
         return false;
     }
     *r = (conv_room){ .seg = 0, .weights = seg, .worker = seg + w, .worker_bytes = rows, .all = all };
+    r->kept = g.depth ? 0 : w;
     return true;
 }
 
