@@ -186,10 +186,11 @@ static void piece(const job *j, char *desk, const cursor *c, int64_t n)
     }
 }
 
+/* Elements i .. i+n-1 of operands that lie as they are computed, in one line. */
 static void flat(const job *j, int64_t i, int64_t n)
 {
     line l = { .n = n };
-    int64_t off = i * (j->p->as == AS_F32 ? 4 : 8);
+    const int64_t off = i * (j->p->as == AS_F32 ? 4 : 8);
     for (int k = 0; k < kinds[j->p->kind].moving; k++) {
         l.at[k] = j->args[k] ? j->args[k] + off : NULL;
     }
@@ -233,31 +234,35 @@ static double weight_of(const params *p, const double *s, void *const *args)
     return (double)whole;
 }
 
-/* Where everything lies, and the numbers. */
-static void begin(job *j, const params *p, void *const *args, void *scratch)
+static void set_numbers(job *j, const params *p, void *const *args)
 {
-    const int moving = kinds[p->kind].moving;
-    const double *s = args[p->arg[moving + 1]];
-    j->p = p, j->workers = scratch;
-    for (int i = 0; i < moving; i++) {
-        j->args[i] = p->arg[i] < 0 ? NULL : args[p->arg[i]];
-    }
+    const struct kind *k = &kinds[p->kind];
+    const double *s = args[p->arg[k->moving + 1]];
     for (int i = 0; i < 8; i++) {
         j->s[i] = s[i * p->stride];
     }
     j->weight = weight_of(p, j->s, args);
-    j->s[kinds[p->kind].decay] = p->no_decay ? 0 : j->s[kinds[p->kind].decay];
-    j->per = p->n < 65536 ? (p->n < ALONE ? ALONE : (p->n / 4 + 63) & ~(int64_t)63) : 32768;
+    j->s[k->decay] = p->no_decay ? 0 : j->s[k->decay];
+}
+
+static void set_places(job *j, const params *p, void *const *args)
+{
+    j->p = p;
+    for (int i = 0; i < NEST_OPS; i++) {
+        j->args[i] = i < kinds[p->kind].moving && p->arg[i] >= 0 ? args[p->arg[i]] : NULL;
+    }
 }
 
 static void run(const void *params_, void *const *args, const wfi_run *r)
 {
     const params *p = params_;
-    job j;
+    job j = { .workers = r->scratch };
     if (p->n == 0) {
         return;
     }
-    begin(&j, p, args, r->scratch);
+    set_places(&j, p, args);
+    set_numbers(&j, p, args);
+    j.per = p->n < 65536 ? (p->n < ALONE ? ALONE : (p->n / 4 + 63) & ~(int64_t)63) : 32768;
     if (p->n <= j.per) {
         chunk(&j, 0, 0);
     } else {
@@ -270,6 +275,7 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
 typedef struct list_job {
     const wfi_kernel_list *list;
     void *scratch;
+    uint32_t per; /* items of a chunk */
 } list_job;
 
 /* A parameter that is one chunk, or nothing. */
@@ -278,22 +284,55 @@ static bool is_small(const params *p)
     return p->n < ALONE;
 }
 
+/* Do both read the same numbers, and read them alike? */
+static bool same_numbers(const wfi_kernel_item *a, const wfi_kernel_item *b)
+{
+    const params *p = a->params, *q = b->params;
+    const int weight = kinds[p->kind].moving, scalars = weight + 1;
+    return p->kind == q->kind && p->stride == q->stride && p->no_decay == q->no_decay &&
+           p->weight_type == q->weight_type && a->args[p->arg[scalars]] == b->args[q->arg[scalars]] &&
+           (p->arg[weight] < 0 || (q->arg[weight] >= 0 && a->args[p->arg[weight]] == b->args[q->arg[weight]]));
+}
+
+static void small_item(job *j, const params *p, void *const *args, int worker)
+{
+    if (!p->flat) {
+        set_places(j, p, args);
+        chunk(j, 0, worker);
+        return;
+    }
+    line l = { .n = p->n };
+    for (int i = 0; i < kinds[p->kind].moving; i++) {
+        l.at[i] = p->arg[i] >= 0 ? args[p->arg[i]] : NULL;
+    }
+    j->p = p;
+    step(j, &l);
+}
+
 static void small_chunk(void *arg, int64_t number, int worker)
 {
     const list_job *l = arg;
-    const wfi_kernel_item *it = &l->list->item[number];
-    const params *p = it->params;
-    job j;
-    if (is_small(p) && p->n) {
-        begin(&j, p, it->args, l->scratch);
-        chunk(&j, 0, worker);
+    const uint32_t first = (uint32_t)number * l->per;
+    const wfi_kernel_item *it = l->list->item + first, *before = NULL;
+    const wfi_kernel_item *end = l->list->item + least(l->list->n, (int64_t)first + l->per);
+    job j = { .workers = l->scratch, .per = ALONE };
+    for (; it < end; it++) {
+        const params *p = it->params;
+        if (!is_small(p) || !p->n) {
+            continue;
+        }
+        if (!before || !same_numbers(before, it)) {
+            set_numbers(&j, p, it->args);
+        }
+        small_item(&j, p, it->args, worker);
+        before = it;
     }
 }
 
 /* Large parameters one after the other, cut into chunks; small ones side by side, if there is enough of them. */
 static void run_list(const void *list_, void *const *args, const wfi_run *r)
 {
-    list_job l = { list_, r->scratch };
+    list_job l = { list_, r->scratch, 1 };
     int64_t small = 0;
     int threads = INT32_MAX;
     (void)args;
@@ -306,7 +345,12 @@ static void run_list(const void *list_, void *const *args, const wfi_run *r)
             run(p, l.list->item[i].args, r);
         }
     }
-    wfi_pool_run(small > ALONE ? pool_for(r, threads) : NULL, l.list->n, small_chunk, &l);
+    if (small < ALONE) {
+        l.per = l.list->n;
+        small_chunk(&l, 0, 0);
+    } else {
+        wfi_pool_run(pool_for(r, threads), l.list->n, small_chunk, &l);
+    }
 }
 
 extern const wfi_optim_kernels WFI_K(wfi_optim);

@@ -237,33 +237,60 @@ WFI_INLINE void FN(column_tree)(fold_op op, FT *acc, int64_t pitch, int64_t lane
     }
 }
 
-/* Results y: FT[w] of a few columns: rows i = 0 .. rows-1 <= LANES of x, each `step` bytes apart, are a lane each,
- * which stay in registers. */
+/* The tree over rows <= LANES lanes, a vector or a number each. */
+#define FOLD_THIN_TREE(COMB)                                                                                           \
+    for (int64_t s = LANES / 2; s >= 1; s /= 2) {                                                                      \
+        for (int64_t i = 0; i < least(s, rows - s); i++) {                                                             \
+            a[i] = COMB(tree_op, a[i], a[i + s]);                                                                      \
+        }                                                                                                              \
+    }
+
+/* At most eight rows: registers are enough. Lanes without a row hold the identity, which changes no bit. n: columns
+ * that there are, at most a vector of them. */
+WFI_INLINE FN(vec) FN(thin8)(fold_op op, fold_op tree_op, const char *x, int64_t step, int64_t n, int64_t rows)
+{
+    const FN(vec) id = FN(splat)(FN(identity)(op));
+    FN(vec) a[8];
+    for (int i = 0; i < 8; i++) {
+        const FT *at = (const FT *)(const void *)(x + i * step);
+        a[i] = i >= rows ? id : FN(comb)(op, id, n == FN(VN) ? FN(ld)(at) : FN(PART)(at, n, id));
+    }
+    for (int s = 4; s >= 1; s /= 2) {
+        for (int i = 0; i < s; i++) {
+            a[i] = FN(comb)(tree_op, a[i], a[i + s]);
+        }
+    }
+    return a[0];
+}
+
+/* Results y: FT[w] of a few columns: rows i = 0 .. rows-1 <= LANES of x, each `step` bytes apart, are a lane each. */
 WFI_INLINE void FN(thin)(fold_op op, fold_op tree_op, FT *y, const char *x, int64_t step, int64_t w, int64_t rows)
 {
     int64_t j = 0;
+    for (; rows <= 8 && j + FN(VN) <= w; j += FN(VN), x += FOLD_VEC_BYTES) {
+        FN(st)(y + j, FN(thin8)(op, tree_op, x, step, FN(VN), rows));
+    }
     for (; j + FN(VN) <= w; j += FN(VN), x += FOLD_VEC_BYTES) {
         FN(vec) a[LANES], id = FN(splat)(FN(identity)(op));
         for (int64_t i = 0; i < rows; i++) {
             a[i] = FN(comb)(op, id, FN(ld)((const FT *)(const void *)(x + i * step)));
         }
-        for (int64_t s = LANES / 2; s >= 1; s /= 2) {
-            for (int64_t i = 0; i < least(s, rows - s); i++) {
-                a[i] = FN(comb)(tree_op, a[i], a[i + s]);
-            }
-        }
+        FOLD_THIN_TREE(FN(comb))
         FN(st)(y + j, a[0]);
+    }
+    if (rows <= 8 && j < w) {
+        const FN(vec) last = FN(thin8)(op, tree_op, x, step, w - j, rows);
+        for (int64_t i = 0; j < w; i++, j++) {
+            y[j] = last[i];
+        }
     }
     for (; j < w; j++, x += sizeof(FT)) {
         FT a[LANES];
         for (int64_t i = 0; i < rows; i++) {
             a[i] = FN(comb1)(op, FN(identity)(op), *(const FT *)(const void *)(x + i * step));
         }
-        for (int64_t s = LANES / 2; s >= 1; s /= 2) {
-            for (int64_t i = 0; i < least(s, rows - s); i++) {
-                a[i] = FN(comb1)(tree_op, a[i], a[i + s]);
-            }
-        }
+        FOLD_THIN_TREE(FN(comb1))
         y[j] = a[0];
     }
 }
+#undef FOLD_THIN_TREE
