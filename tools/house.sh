@@ -36,6 +36,12 @@ each_line "memory goes through src/base/mem.h" < <(lib '(^|[^A-Za-z0-9_.>])(mall
 each_line "the environment is read in src/base/env.c" < <(lib '(^|[^A-Za-z0-9_])(secure_)?getenv\(' '^src/base/env\.c')
 each_line "files go through src/base/file.h" < <(lib '(^|[^A-Za-z0-9_.>])(fopen|open|openat|rename|renameat|unlink|unlinkat)\(' '^src/base/(file|cache)\.c')
 
+# Every variable that is read is known to `weft info` and described.
+variables() { grep -ohE "$1" "${@:2}" | grep -oE 'WEFT_[A-Z_]+' | sort -u; }
+read -r -d '' known < <(variables '^    \{ "WEFT_[A-Z_]+"' src/base/env.c; printf '\0') || true
+each_line "this variable is not in the table of src/base/env.c" < <(comm -23 <(find src -name '*.c' ! -path 'src/base/env.c' ! -path 'src/cli/*' -print0 | xargs -0 grep -ohE '"WEFT_[A-Z_]+"' | grep -oE 'WEFT_[A-Z_]+' | sort -u) <(printf '%s\n' "$known"))
+each_line "this variable is not in docs/environment.md" < <(comm -23 <(printf '%s\n' "$known") <(variables '^[|] .WEFT_[A-Z_]+' docs/environment.md))
+
 # 3. A file name stands for one file.
 each_line "this file name is in the tree more than once" < <(find src include tests/unit tools examples -name '*.[ch]' -printf '%f\n' | sort | uniq -d)
 

@@ -30,3 +30,20 @@ bool wfi_env_flag(const char *name)
     const char *v = wfi_env_get(name);
     return v && !wfi_str_eq(v, "0") && !wfi_str_eq(v, "no") && !wfi_str_eq(v, "off") && !wfi_str_eq(v, "false");
 }
+
+const wfi_env_variable wfi_env_list[] = {
+    { "WEFT_MODE", "lazy, eager", "lazy", "how calls run" },
+    { "WEFT_THREADS", "1 ... 1024", "the processors", "threads that work on one operator" },
+    { "WEFT_SEED", "1 ...", "1", "initial values, shuffling, dropout" },
+    { "WEFT_ISA", "portable, avx2, avx512, avx512bf16, amx", "the largest", "the largest instruction set to use" },
+    { "WEFT_DATA", "a folder", "Debian's", "where data sets are looked for" },
+    { "WEFT_CC", "a compiler, or nothing", "cc, gcc, clang", "compiles kernels of plans in the background" },
+    { "WEFT_SKIP", "passes, fuse:NUMBER", "", "what the compiler of plans leaves out" },
+    { "WEFT_REUSE", "0, 1", "1", "0: no two values of a plan share memory" },
+    { "WEFT_CHECK", "0, 1, ref", "0", "verify graphs and plans; run the reference around each pass" },
+    { "WEFT_DUMP", "passes, recording, all", "", "graphs before and after passes" },
+    { "WEFT_DUMP_DIR", "a folder", "the log", "where dumps go" },
+    { "WEFT_LOG", "plan, passes, fusion, all", "", "what the library tells" },
+    { "WEFT_LOG_FILE", "a file", "standard error", "where it tells it" },
+    { NULL, NULL, NULL, NULL },
+};

@@ -1,4 +1,5 @@
-/* env.h - the environment variables; nothing else in the library asks for them. */
+/* env.h - the environment variables; nothing else in the library asks for them. Each stands in the table below and in
+ * docs/environment.md (tools/house.sh compares). */
 #ifndef WFI_BASE_ENV_H
 #define WFI_BASE_ENV_H
 #include <stdbool.h>
@@ -16,5 +17,12 @@ int64_t wfi_env_int(const char *name, int64_t lo, int64_t hi, int64_t otherwise,
 
 /* True if it is set to anything but 0, no, off or false. */
 bool wfi_env_flag(const char *name);
+
+/* Variables of Weft's own, for `weft info`; the last one has no name. */
+typedef struct wfi_env_variable {
+    const char *name, *values, *otherwise; /* otherwise: where it is not set */
+    const char *what;
+} wfi_env_variable;
+extern const wfi_env_variable wfi_env_list[];
 
 #endif

@@ -312,3 +312,8 @@ wf_status wfi_file_append(wfi_file *f, const char *path, const void *data, size_
         (void)fault(f, path, "write", errno);
     return f->status;
 }
+
+bool wfi_file_remove(const char *path)
+{
+    return unlink(path) == 0 || errno == ENOENT;
+}

@@ -61,6 +61,8 @@ void wfi_file_abandon(wfi_file *f); /* instead of commit; harmless after it, and
  * whole. No promise that it survives a crash of the machine: for logs. */
 WFI_USE wf_status wfi_file_append(wfi_file *f, const char *path, const void *data, size_t bytes);
 
+bool wfi_file_remove(const char *path); /* true: there is no such file any more */
+
 /* begin, put and commit. */
 WFI_USE wf_status wfi_file_write(wfi_file *f, const char *path, const void *data, size_t bytes);
 

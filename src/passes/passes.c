@@ -16,13 +16,16 @@ static bool is_word(const char *word, const char *name, size_t n)
     return strlen(word) == n && !memcmp(word, name, n);
 }
 
+const char *wfi_passes_name(size_t i)
+{
+    enum { PASSES = sizeof wfi_pass_list / sizeof *wfi_pass_list - 1, STEPS = sizeof planning / sizeof *planning };
+    return i < PASSES ? wfi_pass_list[i].name : i < PASSES + STEPS ? planning[i - PASSES] : NULL;
+}
+
 static bool is_pass(const char *name, size_t n, const wfi_pass *more)
 {
-    for (const wfi_pass *p = wfi_pass_list; p->name; p++)
-        if (is_word(p->name, name, n))
-            return true;
-    for (size_t i = 0; i < sizeof planning / sizeof *planning; i++)
-        if (is_word(planning[i], name, n))
+    for (size_t i = 0; wfi_passes_name(i); i++)
+        if (is_word(wfi_passes_name(i), name, n))
             return true;
     return more && is_word(more->name, name, n);
 }

@@ -24,6 +24,11 @@ typedef struct wfi_passes_opts {
  * the reason, "out of memory" or what is wrong. */
 bool wfi_passes(wfi_graph *g, const wfi_passes_opts *o, char *err, size_t err_bytes);
 
+/* The name of pass i, and behind the passes of the steps of planning that WEFT_SKIP knows as well; NULL behind the
+ * last.
+ */
+const char *wfi_passes_name(size_t i);
+
 /* The first word of "simplify,fuse:1a2b3c4d" that is neither a pass, "recording" nor "all"; NULL: there is none. *n:
  * its length. */
 const char *wfi_passes_unknown(const char *list, const wfi_pass *more, size_t *n);

@@ -8,6 +8,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cmake --install "$build" --prefix "$tmp/prefix" >"$tmp/log"
 lib=$(find "$tmp/prefix" -name libweft.so | head -n 1)
+"$tmp/prefix/bin/weft" --version || { echo "the command is not installed"; exit 1; }
 PKG_CONFIG_PATH=$(find "$tmp/prefix" -name pkgconfig -type d | head -n 1)
 LD_LIBRARY_PATH=$(dirname "$lib")
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
