@@ -266,6 +266,31 @@ static wfi_mem mem;
 static wfi_pool *pool[4];
 static int tiers_seen[WFI_GEMM_TIERS];
 
+/* The same with b packed before, for as many runs as one likes: two. */
+static int kept_seen;
+static void run_kept(const wfi_gemm *g, void *const *args, const wfi_run *r, const tensor *c, const char *before,
+                     const char *want)
+{
+    const size_t bytes = gemm->keep_bytes(g);
+    if (!bytes)
+        return;
+    char *room = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+    assert_non_null(room);
+    memset(room, 0xff, bytes + 64);
+    memset(room + bytes, 0x5a, 64);
+    void *const with[4] = { args[0], args[1], args[2], room }, *const without[4] = { args[0], args[1], NULL, room };
+    gemm->keep(g, with, r);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(room[bytes + (size_t)i], 0x5a);
+    for (int i = 0; i < 2; i++) {
+        memcpy(c->block, before, c->bytes);
+        gemm->run_kept(g, without, r);
+        assert_memory_equal(c->block, want, c->bytes);
+    }
+    kept_seen++;
+    free(room);
+}
+
 static void run_one(const tensor *a, const tensor *b, const tensor *c, int threads, const char *want)
 {
     wfi_gemm g;
@@ -282,6 +307,9 @@ static void run_one(const tensor *a, const tensor *b, const tensor *c, int threa
     memset(room + scratch, 0x5a, 64);
     wfi_fault fault = { 0 };
     wfi_run r = { pool[threads], room, &fault };
+    char *before = malloc(c->bytes);
+    assert_non_null(before);
+    memcpy(before, c->block, c->bytes);
     gemm->run(copy, (void *[]){ c->origin, a->origin, b->origin }, &r);
     for (int i = 0; i < 64; i++)
         assert_int_equal(room[scratch + (size_t)i], 0x5a);
@@ -298,8 +326,10 @@ static void run_one(const tensor *a, const tensor *b, const tensor *c, int threa
                  (long long)c->view.stride[d + 1],
                  (long long)((c->block + i - c->origin) / (int64_t)size_of(c->view.dtype)));
     }
+    run_kept(copy, (void *[]){ c->origin, a->origin, b->origin }, &r, c, before, want);
     free(room);
     free(copy);
+    free(before);
 }
 typedef struct shape {
     int64_t m, n, k;
@@ -398,6 +428,7 @@ static void large(void **state)
     }
     for (int tier = WFI_GEMM_SMALL; tier < WFI_GEMM_TIERS; tier++) /* only AVX-512 goes along the rows of c */
         assert_true(tiers_seen[tier] > 0 || (tier == WFI_GEMM_ACROSS && !use(2)));
+    assert_true(kept_seen > 0);
 }
 /* f32, all four orientations of the middle and the large tier. */
 static void orientations(void **state)

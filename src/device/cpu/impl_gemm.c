@@ -21,7 +21,10 @@ static const char *with(const wfi_gemm_kernels *gemm, wfi_bind *b)
     with_batch(&b->in[1], b->out, &w);
     b->fn = gemm->run;
     b->params_bytes = sizeof(wfi_gemm);
-    return gemm->prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
+    const char *why = gemm->prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
+    if (!why && gemm->keep_bytes)
+        b->keep = (wfi_keep){ 1, gemm->keep_bytes(b->params), gemm->keep, gemm->run_kept };
+    return why;
 }
 static const char *matmul_amx(const wfi_cpu *d, wfi_bind *b)
 {

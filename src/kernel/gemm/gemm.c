@@ -42,7 +42,27 @@ static void run(const void *params, void *const *args, const wfi_run *r)
 {
     const wfi_gemm *g = params;
     if (g->tier != WFI_GEMM_NOTHING)
-        run_all(g, kinds[g->kind]->tier[g->tier], args, r);
+        run_all(g, kinds[g->kind]->tier[g->tier], args, (wfi_kept_b){ NULL, NULL }, r);
+}
+
+/* ---- b packed once for many runs ---- */
+
+static size_t keep_bytes(const wfi_gemm *g)
+{
+    return kept_size(kinds[g->kind], g);
+}
+
+static void keep(const void *params, void *const *args, const wfi_run *r)
+{
+    const wfi_gemm *g = params;
+    (void)r;
+    fill_kept(kinds[g->kind], g, args[2], args[3]);
+}
+
+static void run_kept(const void *params, void *const *args, const wfi_run *r)
+{
+    const wfi_gemm *g = params;
+    run_all(g, kinds[g->kind]->tier[g->tier], args, (wfi_kept_b){ args[3], kinds[g->kind]->keep }, r);
 }
 
 #define WFI_GEMM_TEXT_(x) #x
@@ -52,4 +72,7 @@ const wfi_gemm_kernels WFI_K(wfi_gemm) = {
     .order = "chain",
     .prepare = prepare,
     .run = run,
+    .keep_bytes = keep_bytes,
+    .keep = keep,
+    .run_kept = run_kept,
 };

@@ -61,6 +61,10 @@ typedef struct wfi_gemm_kernels {
     const char *(*prepare)(const wfi_view *a, const wfi_view *b, const wfi_view *c, int threads, wfi_gemm *out,
                            size_t *scratch);
     wfi_kernel_fn *run; /* args: c, a, b */
+    /* The same for a b that is packed once for many runs: bytes of the room for it (0: this product packs no b),
+     * packing, the run. args: c, a, b, room. NULL: never. */
+    size_t (*keep_bytes)(const wfi_gemm *g);
+    wfi_kernel_fn *keep, *run_kept;
 } wfi_gemm_kernels;
 
 extern const wfi_gemm_kernels wfi_gemm_portable, wfi_gemm_avx2, wfi_gemm_avx512;

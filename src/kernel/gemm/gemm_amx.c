@@ -351,7 +351,7 @@ static void run(const void *params, void *const *args, const wfi_run *r)
 {
     const wfi_gemm *g = params;
     if (g->tier != WFI_GEMM_NOTHING)
-        run_all(g, tiles, args, r);
+        run_all(g, tiles, args, (wfi_kept_b){ NULL, NULL }, r);
 }
 
 extern const wfi_gemm_kernels NAME;

@@ -90,4 +90,24 @@ static bool choose(const wfi_gemm_type *t, wfi_gemm *g, int threads, size_t *scr
     return wfi_ck_mul((size_t)g->each, (size_t)g->threads, scratch);
 }
 
+/* ---- b packed once for many runs ---- */
+
+/* Bytes of the room; 0: b is not one matrix, or the tier packs none of it. */
+static size_t kept_size(const wfi_gemm_type *t, const wfi_gemm *g)
+{
+    bool one = !g->swapped && g->k > 0;
+    for (int i = 0; i < g->nbatch; i++)
+        one &= g->b_batch[i] == 0;
+    one &= g->tier == WFI_GEMM_PLACE || g->tier == WFI_GEMM_ACROSS || g->tier == WFI_GEMM_PACKED;
+    return one ? kept_at(g, t->keep, g->parts_n) : 0;
+}
+
+static void fill_kept(const wfi_gemm_type *t, const wfi_gemm *g, const char *b, char *to)
+{
+    for (int64_t part = 0, at; part < g->parts_n; part++) {
+        const int64_t n = part_columns(g, part, &at);
+        to += t->keep(g, b + at * g->b_n * bytes_of(g->dtype), n, to);
+    }
+}
+
 #endif

@@ -124,6 +124,12 @@ static void small(const wfi_gemm *g, const wfi_gemm_part *p)
 
 #endif
 
+/* The columns of the block of b that begins at column jc of n: no sliver at the end. */
+static inline int64_t block_cols(const wfi_gemm *g, int64_t n, int64_t jc)
+{
+    return n - jc <= g->nb + VL ? n - jc : g->nb;
+}
+
 /* The next block of b, as it lies, comes to L2 while this one is used: line by line, and down the rows of each. */
 typedef struct next_block {
     const char *line;
@@ -139,6 +145,15 @@ static next_block next_of(const wfi_gemm *g, const E *b, int64_t k, int64_t n, i
                          .lines = (least(n, g->nb) * (int64_t)sizeof(E) + 63) / 64,
                          .per = (STEPS(kc) - 1) / WFI_GEMM_STEPS };
 }
+/* ... or packed, right behind this one, which is about as large. */
+static next_block next_kept(const S *at, int64_t size, int64_t kc)
+{
+    return (next_block){ .line = (const char *)at,
+                         .stride = 64,
+                         .k = size * (int64_t)sizeof(S) / 64,
+                         .lines = 1,
+                         .per = (STEPS(kc) - 1) / WFI_GEMM_STEPS };
+}
 static inline void next_step(next_block *s, wfi_tile *t)
 {
     if (s->lines <= 0) {
@@ -149,6 +164,39 @@ static inline void next_step(next_block *s, wfi_tile *t)
     s->at += s->per;
     if (s->at >= s->k)
         s->at = 0, s->line += 64, s->lines--;
+}
+
+/* The panels of nc columns of b and kc of k, `room` columns from b on may be read. Returns their size; to NULL: only
+ * that. */
+static int64_t pack_block(const wfi_gemm *g, const E *b, int64_t nc, int64_t room, int64_t kc, S *to)
+{
+    int64_t done = 0;
+    for (int64_t j = 0, cols; j < nc; j += cols, done += NR * STEPS(kc)) {
+        cols = tile_cols(nc, j);
+        if (to)
+            pack_b(g, b + j * g->b_n, cols, room - j, kc, to + done);
+    }
+    return done;
+}
+
+/* Columns of b packed once for many runs: superblock of n > block of k > block of n > panel, as the tiers below walk
+ * them. */
+static int64_t keep_b(const wfi_gemm *g, const char *columns, int64_t n, char *to)
+{
+    const int64_t superblock = g->tier == WFI_GEMM_PACKED ? g->nb : g->ns;
+    const E *b = (const E *)(const void *)columns;
+    S *at = (S *)(void *)to;
+    int64_t done = 0;
+    for (int64_t js = 0; js < n; js += superblock)
+        for (int64_t pc = 0; pc < g->k; pc += g->kb) {
+            const int64_t ns = least(n - js, superblock), kc = least(g->k - pc, g->kb);
+            for (int64_t jc = 0, nc; jc < ns; jc += nc) {
+                nc = block_cols(g, ns, jc);
+                done += pack_block(g, to ? b + pc * g->b_k + (js + jc) * g->b_n : b, nc, n - js - jc, kc,
+                                   to ? at + done : NULL);
+            }
+        }
+    return done * (int64_t)sizeof(S);
 }
 
 /* Eight (or six) rows of a stay in L1 while the panels of a packed block of b (kb x nb) come from L2, and c is written
@@ -162,23 +210,25 @@ static void across(const wfi_gemm *g, const wfi_gemm_part *p, bool pack)
     wfi_tile_fn *const *full = pack ? TILE_TABLE.packed : g->a_k == 1 ? TILE_TABLE.along : TILE_TABLE.any[0][NV - 1];
     const int64_t k = g->k;
     const E *b = (const E *)(const void *)p->b, *a = (const E *)(const void *)p->a;
-    for (int64_t js = 0; js < p->n; js += g->ns)
-        for (int64_t is = 0; is < p->m; is += g->sb)
+    const S *kept = (const S *)(void *)p->kept, *at = kept; /* of the superblock, of the block */
+    for (int64_t js = 0; js < p->n; js += g->ns, kept = at)
+        for (int64_t is = 0; is < p->m; is += g->sb) {
+            at = kept;
             for (int64_t pc = 0; pc < k || !pc; pc += g->kb) { /* k = 0: once, for the zeros */
                 int64_t n = least(p->n - js, g->ns), m = least(p->m - is, g->sb), kc = least(k - pc, g->kb);
                 const int64_t steps = STEPS(kc);
                 for (int64_t jc = 0, nc; jc < n; jc += nc) {
-                    nc = n - jc <= g->nb + VL ? n - jc : g->nb; /* no sliver at the end */
-                    S *bp = pb;
+                    nc = block_cols(g, n, jc);
+                    const S *block = kept ? at : pb;
                     T *wait = cs + jc * (g->sb + MR);
-                    for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * steps) {
-                        cols = tile_cols(nc, j);
-                        pack_b(g, b + pc * g->b_k + (js + jc + j) * g->b_n, cols, p->n - js - jc - j, kc, bp);
-                    }
+                    const int64_t size =
+                        pack_block(g, b + pc * g->b_k + (js + jc) * g->b_n, nc, p->n - js - jc, kc, kept ? NULL : pb);
+                    at = kept ? at + size : NULL;
                     wfi_tile t = { .k = steps, .ai = g->a_m, .ap = g->a_k, .bs = NR };
                     bool more = jc + nc < n;
                     int64_t jn = js + (more ? jc + nc : 0), pn = more ? pc : pc + kc;
-                    next_block next = next_of(g, b + pn * g->b_k + jn * g->b_n, k - pn, js + n - jn, kc);
+                    next_block next = kept ? next_kept(at, size, kc)
+                                           : next_of(g, b + pn * g->b_k + jn * g->b_n, k - pn, js + n - jn, kc);
                     for (int64_t i = 0, rows; i < m; i += rows) {
                         rows = tile_rows(m, i);
                         t.a = a + (is + i) * g->a_m + pc * g->a_k;
@@ -187,7 +237,7 @@ static void across(const wfi_gemm *g, const wfi_gemm_part *p, bool pack)
                                 pack_a(g, t.a, rows, p->m - is - i, kc, pa + i * steps);
                             t.a = pa + i * steps, t.ai = 1, t.ap = rows;
                         }
-                        bp = pb;
+                        const S *bp = block;
                         for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * steps, wait += rows * NR) {
                             cols = tile_cols(nc, j);
                             t.b = bp;
@@ -199,6 +249,7 @@ static void across(const wfi_gemm *g, const wfi_gemm_part *p, bool pack)
                     }
                 }
             }
+        }
 }
 #if IN_PLACE
 static void place(const wfi_gemm *g, const wfi_gemm_part *p)
@@ -221,7 +272,9 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
     T *pa = (T *)(void *)p->scratch, *pb = (T *)(void *)(p->scratch + g->pb_at);
     T *cs = (T *)(void *)(p->scratch + g->cs_at);
     const int64_t m = p->m, n = p->n, k = g->k, kb = g->kb, mb = g->mb, nb = g->nb, sb = g->sb;
-    for (int64_t jc = 0; jc < n; jc += nb)
+    T *kept = (T *)(void *)p->kept;
+    for (int64_t jc = 0, width; jc < n; jc += nb, kept = kept ? kept + width * k : NULL) {
+        width = pack_block(g, NULL, least(n - jc, nb), 0, 1, NULL); /* of its panels, side by side */
         for (int64_t is = 0; is < m; is += sb)
             for (int64_t pc = 0; pc < k || !pc; pc += kb) /* k = 0: once, for the zeros */
                 for (int64_t ic = is; ic < m && ic < is + sb; ic += mb) {
@@ -231,9 +284,10 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                         pack_a(g, (const E *)(const void *)p->a + (ic + i) * g->a_m + pc * g->a_k, rows, m - ic - i, kc,
                                pa + i * kc);
                     }
-                    bool fresh = g->keep ? !ic : ic == is;
+                    bool fresh = !kept && (g->keep ? !ic : ic == is);
                     int64_t lines = kc / ((mc + MR - 1) / MR) + 1;
-                    T *bp = pb + (g->keep ? pc * (nb + NR) : 0), *column = cs + (ic - is) * NR;
+                    T *bp = kept ? kept + pc * width : pb + (g->keep ? pc * (nb + NR) : 0),
+                      *column = cs + (ic - is) * NR;
                     for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, column += sb * NR) {
                         T *ct = column;
                         const E *from = (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n;
@@ -258,6 +312,7 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                         }
                     }
                 }
+    }
 }
 
 #include "kernel/gemm/gemm_thin.h"
@@ -281,4 +336,5 @@ const wfi_gemm_type WFI_K(TYPE) = {
         [WFI_GEMM_COLS] = cols,
 #endif
     },
+    .keep = keep_b,
 };

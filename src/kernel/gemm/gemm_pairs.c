@@ -129,8 +129,29 @@ static void run(const void *params, void *const *args, const wfi_run *r)
 {
     const wfi_gemm *g = params;
     if (g->tier != WFI_GEMM_NOTHING)
-        run_all(g, across_packed, args, r);
+        run_all(g, across_packed, args, (wfi_kept_b){ NULL, NULL }, r);
+}
+
+/* ... with b packed before */
+static size_t keep_bytes(const wfi_gemm *g)
+{
+    return kept_size(&WFI_K(TYPE), g);
+}
+static void keep(const void *params, void *const *args, const wfi_run *r)
+{
+    (void)r;
+    fill_kept(&WFI_K(TYPE), params, args[2], args[3]);
+}
+static void run_kept(const void *params, void *const *args, const wfi_run *r)
+{
+    run_all(params, across_packed, args, (wfi_kept_b){ args[3], keep_b }, r);
 }
 
 extern const wfi_gemm_kernels NAME;
-const wfi_gemm_kernels NAME = { .name = "gemm bf16 pairs", .order = "bf16 chain", .prepare = prepare, .run = run };
+const wfi_gemm_kernels NAME = { .name = "gemm bf16 pairs",
+                                .order = "bf16 chain",
+                                .prepare = prepare,
+                                .run = run,
+                                .keep_bytes = keep_bytes,
+                                .keep = keep,
+                                .run_kept = run_kept };

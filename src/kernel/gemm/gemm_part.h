@@ -58,8 +58,12 @@ typedef struct wfi_gemm_part {
     char *c;
     int64_t m, n;
     char *scratch;
+    char *kept; /* columns of b, packed before by a wfi_gemm_keep_fn; NULL: they are not */
 } wfi_gemm_part;
 typedef void wfi_gemm_part_fn(const wfi_gemm *g, const wfi_gemm_part *p);
+/* Packs n columns of b, a part of them, in the order in which the tiers walk them. Returns the bytes; to NULL: only
+ * counts them. */
+typedef int64_t wfi_gemm_keep_fn(const wfi_gemm *g, const char *b, int64_t n, char *to);
 
 /* An element type: shape of its register tile, and one function a tier (NULL: this type has no such tier). */
 typedef struct wfi_gemm_type {
@@ -67,6 +71,7 @@ typedef struct wfi_gemm_type {
     int32_t bytes;         /* of the accumulator */
     int32_t per;           /* values of k in a step of the tiles, which takes `bytes` from each operand */
     wfi_gemm_part_fn *tier[WFI_GEMM_TIERS];
+    wfi_gemm_keep_fn *keep;
 } wfi_gemm_type;
 
 extern const wfi_gemm_tiles WFI_K(wfi_gemm_tiles_f32);

@@ -175,9 +175,32 @@ static void part_size(const wfi_gemm *g, int64_t *m, int64_t *n)
     *n = min64(g->n, ceil_div(ceil_div(g->n, g->nr), g->parts_n) * g->nr);
 }
 
+/* The columns of part `part` of n: how many; *at: those before. */
+static int64_t part_columns(const wfi_gemm *g, int64_t part, int64_t *at)
+{
+    const int64_t cols = ceil_div(g->n, g->nr);
+    *at = cols * part / g->parts_n * g->nr;
+    return min64(cols * (part + 1) / g->parts_n * g->nr, g->n) - *at;
+}
+
+/* Packed columns that are kept from run to run. */
+typedef struct wfi_kept_b {
+    char *room; /* NULL: none */
+    wfi_gemm_keep_fn *fn;
+} wfi_kept_b;
+
+/* Where those of part `part` of n begin (part = parts_n: their whole size). */
+static size_t kept_at(const wfi_gemm *g, wfi_gemm_keep_fn *fn, int64_t part)
+{
+    size_t at = 0;
+    for (int64_t i = 0, skip; i < part; i++)
+        at += (size_t)fn(g, NULL, part_columns(g, i, &skip), NULL);
+    return at;
+}
+
 /* Part `part` of product `batch`. */
-static inline void run_part(const wfi_gemm *g, wfi_gemm_part_fn *fn, void *const *args, int64_t batch, int64_t part,
-                            char *scratch)
+static inline void run_part(const wfi_gemm *g, wfi_gemm_part_fn *fn, void *const *args, wfi_kept_b kept, int64_t batch,
+                            int64_t part, char *scratch)
 {
     const int64_t in = bytes_of(g->dtype), out = bytes_of(g->out_dtype);
     wfi_gemm_part p = { .a = args[g->swapped ? 2 : 1],
@@ -199,9 +222,11 @@ static inline void run_part(const wfi_gemm *g, wfi_gemm_part_fn *fn, void *const
         p.a += at * g->a_m * in;
         p.c += at * g->c_m * out;
     }
+    if (kept.room)
+        p.kept = kept.room + kept_at(g, kept.fn, g->parts_n > 1 ? part : 0);
     if (g->parts_n > 1) {
-        int64_t cols = ceil_div(g->n, g->nr), at = cols * part / g->parts_n * g->nr;
-        p.n = min64(cols * (part + 1) / g->parts_n * g->nr, g->n) - at;
+        int64_t at;
+        p.n = part_columns(g, part, &at);
         p.b += at * g->b_n * in;
         p.c += at * g->c_n * out;
     }
@@ -213,6 +238,7 @@ typedef struct job {
     const wfi_gemm *g;
     wfi_gemm_part_fn *fn;
     void *const *args;
+    wfi_kept_b kept;
     char *scratch;
 } job;
 static void chunk(void *arg, int64_t number, int worker)
@@ -222,20 +248,21 @@ static void chunk(void *arg, int64_t number, int worker)
     char *scratch = j->scratch + worker * g->each;
     int64_t parts = g->parts_m * g->parts_n;
     if (parts > 1) {
-        run_part(g, j->fn, j->args, number / parts, number % parts, scratch);
+        run_part(g, j->fn, j->args, j->kept, number / parts, number % parts, scratch);
         return;
     }
     int64_t from = g->batches * number / g->chunks, to = g->batches * (number + 1) / g->chunks;
     for (int64_t batch = from; batch < to; batch++)
-        run_part(g, j->fn, j->args, batch, 0, scratch);
+        run_part(g, j->fn, j->args, j->kept, batch, 0, scratch);
 }
-static inline void run_all(const wfi_gemm *g, wfi_gemm_part_fn *fn, void *const *args, const wfi_run *r)
+static inline void run_all(const wfi_gemm *g, wfi_gemm_part_fn *fn, void *const *args, wfi_kept_b kept,
+                           const wfi_run *r)
 {
     if (g->batches == 1 && g->chunks == 1) {
-        run_part(g, fn, args, 0, 0, r->scratch);
+        run_part(g, fn, args, kept, 0, 0, r->scratch);
         return;
     }
-    job j = { g, fn, args, r->scratch };
+    job j = { g, fn, args, kept, r->scratch };
     /* a pool larger than prepare was told has workers without scratch */
     wfi_pool *pool = g->threads > 1 && wfi_pool_threads(r->pool) <= g->threads ? r->pool : NULL;
     wfi_pool_run(pool, g->chunks, chunk, &j);
