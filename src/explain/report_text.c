@@ -3,7 +3,7 @@
 #include <string.h>
 #include "explain/report.h"
 
-enum { LINES_MAX = 6, PAIRS_MAX = 3, WHAT_MAX = 28, KERNEL_MAX = 25 };
+enum { LINES_MAX = 6, PAIRS_MAX = 3, KINDS_MAX = 12, WHAT_MAX = 28, KERNEL_MAX = 25 };
 
 /* ---- cells ---- */
 
@@ -232,29 +232,73 @@ static void pair(const wfi_report *r, const wfi_note *n, wfi_text *t)
     }
 }
 
-static void apart(const wfi_report *r, wfi_text *t)
+/* Bytes of the value that goes through memory. */
+static double note_bytes(const wfi_report *r, const wfi_note *n)
+{
+    const wfi_plan *p = r->p;
+    const uint32_t type = n->prov[0] < p->nsite ? p->trace->rec[n->prov[0]].type : 0;
+    return type ? (double)wfi_type_at(p->graph.ids, type)->bytes : 0;
+}
+
+typedef struct kind { /* notes that are alike */
+    size_t first, count;
+    double bytes;
+} kind;
+
+static size_t list_kinds(const wfi_report *r, kind *k)
 {
     const wfi_trail *trail = &r->p->trail;
+    size_t n = 0;
     for (size_t i = 0; i < trail->nnote; i++) {
-        const wfi_note *n = &trail->note[i];
-        size_t count = 0, first = i;
-        for (size_t k = 0; k < i && first == i; k++)
-            first = same_kind(&trail->note[k], n) ? k : first;
-        if (first != i)
-            continue;
-        if (!i)
-            wfi_text_add(t, "not one kernel, though one makes what the other uses:\n");
-        wfi_text_addf(t, "  %s -> %s: %s (%s)", wfi_op_table[n->op[0]].name, wfi_op_table[n->op[1]].name, n->why->text,
-                      n->why->code);
-        for (size_t k = i; k < trail->nnote; k++)
-            if (same_kind(&trail->note[k], n) && count++ < PAIRS_MAX) {
-                wfi_text_add(t, count == 1 ? "; " : ", ");
-                pair(r, &trail->note[k], t);
-            }
-        if (count > PAIRS_MAX)
-            wfi_text_addf(t, " and %zu more", count - PAIRS_MAX);
-        wfi_text_addc(t, '\n');
+        size_t at = 0;
+        while (at < n && !same_kind(&trail->note[k[at].first], &trail->note[i]))
+            at++;
+        if (at == n)
+            k[n++] = (kind){ .first = i };
+        k[at].count++;
+        k[at].bytes += note_bytes(r, &trail->note[i]);
     }
+    return n;
+}
+
+static void write_kind(const wfi_report *r, const kind *k, wfi_text *t)
+{
+    const wfi_trail *trail = &r->p->trail;
+    const wfi_note *n = &trail->note[k->first];
+    size_t shown = 0;
+    amount(t, k->bytes, 9);
+    wfi_text_addf(t, "B  %s -> %s: %s, %s; ", wfi_op_table[n->op[0]].name, wfi_op_table[n->op[1]].name, n->why->code,
+                  n->why->text);
+    for (size_t i = k->first; i < trail->nnote && shown < PAIRS_MAX; i++)
+        if (same_kind(&trail->note[i], n)) {
+            wfi_text_add(t, shown++ ? ", " : "");
+            pair(r, &trail->note[i], t);
+        }
+    if (k->count > PAIRS_MAX)
+        wfi_text_addf(t, " and %zu more", k->count - PAIRS_MAX);
+    wfi_text_addc(t, '\n');
+}
+
+/* The kinds with most bytes first. */
+static void apart(const wfi_report *r, wfi_text *t)
+{
+    kind *k = wfi_mem_array(t->mem, r->p->trail.nnote + 1, sizeof *k);
+    size_t n = k ? list_kinds(r, k) : 0;
+    if (n)
+        wfi_text_add(t, "through memory, because they are not one kernel:\n");
+    for (size_t i = 0; i < n && i < KINDS_MAX; i++) {
+        size_t most = i;
+        for (size_t at = i; at < n; at++)
+            most = k[at].bytes > k[most].bytes ? at : most;
+        const kind top = k[most];
+        k[most] = k[i];
+        k[i] = top;
+        write_kind(r, &top, t);
+    }
+    if (n > KINDS_MAX)
+        wfi_text_addf(t, "  and %zu kinds more (WEFT_LOG=fusion lists all)\n", n - KINDS_MAX);
+    t->oom |= !k;
+    wfi_mem_free(t->mem, k);
 }
 
 static void passes(const wfi_report *r, wfi_text *t)
