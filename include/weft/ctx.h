@@ -62,6 +62,10 @@ typedef struct wf_ctx_opts {
     wf_log_fn *log_fn WF_Z;   /* who is told; NULL: WEFT_LOG_FILE, else standard error */
     void *log_user WF_Z;      /* its first argument */
     bool profile WF_Z;        /* commands of plans are timed; topic plan does so, too */
+    /* Bytes that the intermediate values of a step should take at most: plans compute values again rather than keep
+     * them, cheapest first, until they fit; what they take and what it costs is told by wf_explain_plan. A step that
+     * cannot fit runs as small as it can be made. 0: WEFT_MEMORY_BUDGET (MiB), else only what is next to free. */
+    size_t memory_budget WF_Z;
 } wf_ctx_opts;
 
 /* NULL options: all defaults. Returns NULL when memory is out; a wrong option is a pending error of the context. */

@@ -68,6 +68,21 @@ static void word(wfi_text *t, const char *s, size_t width)
 
 /* ---- what stands above ---- */
 
+/* What is computed a second time rather than kept, and whether that was enough. */
+static void recomputed(const wfi_plan *p, wfi_text *t)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < p->graph.nnode; k++)
+        n += p->graph.node[k].op < WFI_NODE_INPUT && p->graph.node[k].flags & WFI_NODE_NO_MERGE;
+    if (n)
+        wfi_text_addf(t, "; %u values are computed again and not kept", n);
+    if (!p->graph.budget)
+        return;
+    wfi_text_add(t, "; asked for: ");
+    amount(t, (double)p->graph.budget, 0);
+    wfi_text_add(t, p->arena > p->graph.budget ? "B, which this step cannot be made to fit" : "B");
+}
+
 static void head(const wfi_report *r, wfi_text *t)
 {
     const wfi_plan *p = r->p;
@@ -80,7 +95,9 @@ static void head(const wfi_report *r, wfi_text *t)
     amount(t, (double)p->bound, 0);
     wfi_text_add(t, "B (");
     wfi_text_fixed(t, p->bound ? (double)p->arena / (double)p->bound : 1, 3);
-    wfi_text_addf(t, " x)\nmachine: %s, %d thread%s: ", r->roofs->name, r->roofs->threads,
+    wfi_text_add(t, " x)");
+    recomputed(p, t);
+    wfi_text_addf(t, "\nmachine: %s, %d thread%s: ", r->roofs->name, r->roofs->threads,
                   r->roofs->threads > 1 ? "s" : "");
     amount(t, r->roofs->flops[WF_F32], 0);
     wfi_text_add(t, "flop/s of f32; read and write ");

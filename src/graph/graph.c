@@ -96,6 +96,22 @@ bool wfi_graph_copy(wfi_graph *g, const wfi_graph *from, uint32_t k, uint32_t *v
     return true;
 }
 
+/* Counted two places up: while user[] is filled, user0[v + 1] goes from where v's users begin to where they end. */
+void wfi_graph_users(const wfi_graph *g, const uint32_t *root, uint32_t *user0, uint32_t *user)
+{
+    for (size_t i = 0; i < g->nin; i++)
+        if (g->in[i] != WFI_NO_VALUE)
+            user0[(root ? root[g->in[i]] : g->in[i]) + 2]++;
+    for (size_t v = 0; v < g->nvalue; v++)
+        user0[v + 1] += user0[v];
+    for (uint32_t k = 0; k < g->nnode; k++)
+        for (uint32_t i = 0; i < g->node[k].nin; i++) {
+            uint32_t v = g->in[g->node[k].in0 + i];
+            if (v != WFI_NO_VALUE)
+                user[user0[(root ? root[v] : v) + 1]++] = k;
+        }
+}
+
 bool wfi_graph_member(wfi_graph *g, uint32_t prov)
 {
     wfi_node *n = &g->node[g->nnode - 1];

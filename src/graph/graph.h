@@ -48,6 +48,7 @@ typedef struct wfi_graph {
     uint32_t *member;
     size_t nnode, nvalue, nin, nmember;
     size_t cap_node, cap_value, cap_in, cap_member;
+    size_t budget;           /* bytes that values should take at once (passes/recompute.h); 0: as it comes */
     struct wfi_trail *trail; /* borrowed: what passes leave behind (passes/trail.h); NULL: nobody asks */
 } wfi_graph;
 
@@ -64,6 +65,10 @@ uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin
 /* Copies node k of another graph over the same ids. value[]: of each value of `from`, the same in g; the results are
  * set. False: out of memory. */
 bool wfi_graph_copy(wfi_graph *g, const wfi_graph *from, uint32_t k, uint32_t *value);
+
+/* Which nodes use each value: user[user0[v] .. user0[v + 1]), in order. user0[nvalue + 2] comes cleared, user has room
+ * for g->nin. root: of each value, the one that its uses count for; NULL: itself. */
+void wfi_graph_users(const wfi_graph *g, const uint32_t *root, uint32_t *user0, uint32_t *user);
 
 /* Adds a record to those of the last node. False: out of memory. */
 bool wfi_graph_member(wfi_graph *g, uint32_t prov);

@@ -227,22 +227,6 @@ static bool write_all(fuser *f)
 
 /* ---- the pass ---- */
 
-/* Counted two places up: while user[] is filled, user0[v + 1] goes from where v's users begin to where they end. */
-static void list_users(const wfi_graph *g, uint32_t *user0, uint32_t *user)
-{
-    for (size_t i = 0; i < g->nin; i++)
-        if (g->in[i] != WFI_NO_VALUE)
-            user0[g->in[i] + 2]++;
-    for (size_t v = 0; v < g->nvalue; v++)
-        user0[v + 1] += user0[v];
-    for (uint32_t k = 0; k < g->nnode; k++)
-        for (uint32_t i = 0; i < g->node[k].nin; i++) {
-            uint32_t v = g->in[g->node[k].in0 + i];
-            if (v != WFI_NO_VALUE)
-                user[user0[v + 1]++] = k;
-        }
-}
-
 bool wfi_fuse(const wfi_graph *g, wfi_graph *out)
 {
     const size_t nn = g->nnode + 1;
@@ -262,7 +246,7 @@ bool wfi_fuse(const wfi_graph *g, wfi_graph *out)
         f.count[k] = 1;
     }
     if (ok) {
-        list_users(g, f.user0, f.user);
+        wfi_graph_users(g, NULL, f.user0, f.user);
         grow(&f);
         if (out->trail)
             leave_reasons(&f);

@@ -403,7 +403,7 @@ static bool right_list(wf_ctx *c, const char *variable)
 }
 
 /* The graph that is planned: the trace, and what the passes make of it. */
-static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
+static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, size_t budget)
 {
     char err[512] = "out of memory";
     wfi_watch w;
@@ -412,6 +412,7 @@ static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t)
     p->scope = c->frame[c->step_depth].name;
     wfi_graph_init(&p->graph, c->mem, &c->ids);
     p->graph.trail = &p->trail;
+    p->graph.budget = budget;
     if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || !wfi_plan_take_sites(c, p, t))
         return false;
     if (wfi_watch_begin(&w, c, p))
@@ -451,14 +452,15 @@ static bool build(builder *b)
     return proven(b);
 }
 
-wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
+/* budget: what the graph is made to fit, by estimate. */
+static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget)
 {
     wfi_plan *p = wfi_mem_zalloc(c->mem, sizeof *p);
     if (!p)
         return NULL;
     const char *reuse = wfi_env_get("WEFT_REUSE");
     p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
-    bool ok = graph(c, p, t);
+    bool ok = graph(c, p, t, budget);
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
     builder b = { .c = c,
                   .p = p,
@@ -478,8 +480,26 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
         wfi_plan_free(c, p);
         return NULL;
     }
-    wfi_watch_tell(c, p);
-    c->st.plans++;
+    return p;
+}
+
+/* Where memory is bounded, the plan has the last word and not the estimate that passes go by: if it does not fit, a
+ * second one is made for a bound that is smaller by what was missing, and the smaller plan is kept. */
+wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
+{
+    wfi_plan *p = plan(c, t, c->budget);
+    if (p && c->budget && p->arena > c->budget) {
+        double share = (double)c->budget / (double)p->arena;
+        wfi_plan *q = plan(c, t, (size_t)((double)c->budget * share));
+        wfi_plan *worse = q && q->arena >= p->arena ? q : p;
+        p = worse == q || !q ? p : q;
+        if (q)
+            wfi_plan_free(c, worse);
+    }
+    if (p) {
+        wfi_watch_tell(c, p);
+        c->st.plans++;
+    }
     return p;
 }
 

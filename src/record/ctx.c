@@ -113,6 +113,16 @@ static uint64_t seed_of(wf_ctx *c, const wf_ctx_opts *o)
     return o->seed ? o->seed : (uint64_t)n;
 }
 
+static size_t budget_of(wf_ctx *c, const wf_ctx_opts *o)
+{
+    const char *bad = NULL;
+    int64_t mib = wfi_env_int("WEFT_MEMORY_BUDGET", 1, (int64_t)1 << 40, 0, &bad);
+    if (bad && !o->memory_budget)
+        wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL,
+                      "WEFT_MEMORY_BUDGET is \"%.40s\": a whole number of MiB from 1 was expected", bad);
+    return o->memory_budget ? o->memory_budget : (size_t)mib << 20;
+}
+
 static void start_log(wf_ctx *c, const wf_ctx_opts *o)
 {
     size_t n;
@@ -171,6 +181,7 @@ wf_ctx *wf_ctx_new(const wf_ctx_opts *o)
     c->mode = mode_of(c, o);
     start_log(c, o);
     c->seed = seed_of(c, o);
+    c->budget = budget_of(c, o);
     if (o->device && strcmp(o->device, "cpu"))
         wfi_error_set(c, WF_ERR_UNSUPPORTED, "wf_ctx_new", NULL, "device \"%.40s\" is not known; there is: cpu",
                       o->device);

@@ -226,6 +226,7 @@ struct wf_ctx {
     wfi_ids ids;
     wfi_queue *queue;
     uint64_t seed;
+    size_t budget; /* bytes of a plan's arena that are asked for; 0: none */
     int32_t pid;
     wf_contract contract;
     uint64_t step, step_end; /* numbers of steps that this context may still use: step + 1 .. step_end */

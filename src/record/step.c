@@ -176,6 +176,8 @@ static bool worth_planning(wf_ctx *c, const wfi_trace *t)
 {
     enum { RECORD_BYTES = 128 << 10 };
     size_t bytes = 0;
+    if (c->budget)
+        return true;
     for (uint32_t i = 0; i < t->n; i++)
         if (WFI_KEY_OP(t->rec[i].key) < WFI_OP_COUNT && t->rec[i].type)
             bytes += wfi_type_at(&c->ids, t->rec[i].type)->bytes;

@@ -1,0 +1,18 @@
+/* recompute.h - values that are cheap to compute again are not kept across the peak of memory.
+ *
+ * What the forward part leaves for the gradients is alive at the peak. A value of it that operands alive anyway give
+ * again for little is computed a second time, right before its first use behind the peak, and its memory is free in
+ * between. The second node carries WFI_NODE_NO_MERGE and the provenance of the first; it runs the same kernel, so its
+ * bits are the same.
+ *
+ * Without a budget (g->budget 0) only what costs next to nothing is taken: operators that move more than they compute,
+ * and together at most 2 % of the step's estimated time. With one, whatever it takes, cheapest first, until the values
+ * fit, or nothing is left that would help. */
+#ifndef WFI_PASSES_RECOMPUTE_H
+#define WFI_PASSES_RECOMPUTE_H
+#include "graph/graph.h"
+
+/* Writes g to out (initialised, empty). False: out of memory. */
+bool wfi_recompute(const wfi_graph *g, wfi_graph *out);
+
+#endif
