@@ -483,20 +483,23 @@ static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget)
     return p;
 }
 
-/* Where memory is bounded, the plan has the last word and not the estimate that passes go by: if it does not fit, a
- * second one is made for a bound that is smaller by what was missing, and the smaller plan is kept. */
+/* Where memory is bounded, the plan has the last word and not the estimate that passes go by: while it does not fit,
+ * another is made for a bound that is smaller by what was missing and a little more. The smallest is kept. */
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
 {
     wfi_plan *p = plan(c, t, c->budget);
-    if (p && c->budget && p->arena > c->budget) {
+    double bound = (double)c->budget;
+    for (int more = 0; more < 4 && p && c->budget && p->arena > c->budget; more++) {
         double share = (double)c->budget / (double)p->arena;
-        wfi_plan *q = plan(c, t, (size_t)((double)c->budget * share));
-        wfi_plan *worse = q && q->arena >= p->arena ? q : p;
-        p = worse == q || !q ? p : q;
-        if (q)
-            wfi_plan_free(c, worse);
+        wfi_plan *q = plan(c, t, (size_t)(bound *= share < 0.97 ? share : 0.97));
+        if (q && q->arena < p->arena) {
+            wfi_plan_free(c, p);
+            p = q;
+        } else
+            wfi_plan_free(c, q);
     }
     if (p) {
+        p->graph.budget = c->budget; /* what was asked for, for the report */
         wfi_watch_tell(c, p);
         c->st.plans++;
     }
