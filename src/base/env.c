@@ -37,6 +37,7 @@ const wfi_env_variable wfi_env_list[] = {
     { "WEFT_SEED", "1 ...", "1", "initial values, shuffling, dropout" },
     { "WEFT_ISA", "portable, avx2, avx512, avx512bf16, amx", "the largest", "the largest instruction set to use" },
     { "WEFT_DATA", "a folder", "Debian's", "where data sets are looked for" },
+    { "WEFT_MEMORY_BUDGET", "MiB", "", "what a step's intermediate values should take" },
     { "WEFT_CC", "a compiler, or nothing", "cc, gcc, clang", "compiles kernels of plans in the background" },
     { "WEFT_SKIP", "passes, fuse:NUMBER", "", "what the compiler of plans leaves out" },
     { "WEFT_REUSE", "0, 1", "1", "0: no two values of a plan share memory" },
