@@ -42,11 +42,14 @@ static void ref(const wf_ref *r)
     }
 }
 
-static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* each dy meets c kh kw weights */
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* what the forward pass takes */
 {
-    (void)c;
-    double o = x->nd[1] > 0 ? (double)x->d[1][0].size : 0;
-    cost->flops = o > 0 ? 2 * (double)wfi_axis_elements(x, 0, NULL) * (double)wfi_axis_elements(x, 1, NULL) / o : 0;
+    const wfi_attr_conv2d_input_grad *a = &c->a->conv2d_input_grad;
+    const int64_t *dy = c->in[0].dim, *w = c->in[1].dim;
+    (void)x;
+    cost->flops = 2 * (double)(dy[0] * dy[1] * w[1]) *
+                  (double)wfi_op_window_pairs(a->height, dy[2], w[2], a->stride_h, a->dilation_h, a->pad_h) *
+                  (double)wfi_op_window_pairs(a->width, dy[3], w[3], a->stride_w, a->dilation_w, a->pad_w);
 }
 
 const wf_op_def wf_op_conv2d_input_grad = {

@@ -41,11 +41,14 @@ static void ref(const wf_ref *r)
     }
 }
 
-static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* each dy meets c kh kw elements of x */
+static void cost(const wf_op_case *c, const wfi_axis_inst *x, wfi_cost *cost) /* what the forward pass takes */
 {
-    (void)c;
-    double o = x->nd[2] > 0 ? (double)x->d[2][0].size : 0;
-    cost->flops = o > 0 ? 2 * (double)wfi_axis_elements(x, 1, NULL) * (double)wfi_axis_elements(x, 2, NULL) / o : 0;
+    const wfi_attr_conv2d_weight_grad *a = &c->a->conv2d_weight_grad;
+    const int64_t *in = c->in[0].dim, *dy = c->in[1].dim;
+    (void)x;
+    cost->flops = 2 * (double)(dy[0] * dy[1] * (in[1] / a->groups)) *
+                  (double)wfi_op_window_pairs(in[2], dy[2], a->kernel_h, a->stride_h, a->dilation_h, a->pad_h) *
+                  (double)wfi_op_window_pairs(in[3], dy[3], a->kernel_w, a->stride_w, a->dilation_w, a->pad_w);
 }
 
 const wf_op_def wf_op_conv2d_weight_grad = {

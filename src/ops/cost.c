@@ -65,13 +65,38 @@ static double largest(const wfi_axis_inst *x)
     return most;
 }
 
+int64_t wfi_op_window_pairs(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t dilation, int64_t pad)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < taps; k++) /* outputs o with 0 <= o stride + k dilation - pad < in */
+        for (int64_t o = 0, at = k * dilation - pad; o < out; o++, at += stride)
+            n += at >= 0 && at < in;
+    return n;
+}
+
+/* The part of all points at which a guarded window reads inside: the rest is padding, and nobody computes it. */
+static double inside(const wfi_axis_inst *x)
+{
+    double part = 1;
+    for (int slot = 0; slot < x->nin; slot++)
+        for (int i = 0; i < x->nd[slot]; i++) {
+            const wfi_axis_dim *d = &x->d[slot][i];
+            if (!(d->marks & WFI_GUARD) || d->n != 2)
+                continue;
+            const int64_t n = x->f[d->f[0]].size, m = x->f[d->f[1]].size;
+            if (n > 0 && m > 0)
+                part *= (double)wfi_op_window_pairs(d->size, n, m, d->c[0], d->c[1], -d->off) / (double)(n * m);
+        }
+    return part;
+}
+
 static double operations(const wfi_op_info *op, const wfi_axis_inst *x)
 {
     const char *code = op->def->primitive;
     if (op->flags & WFI_OP_MOVE)
         return 0;
     if (code && strcmp(code, "kernel") != 0)
-        return wfi_cost_of_code(code) * (double)wfi_axis_points(x, NULL);
+        return wfi_cost_of_code(code) * inside(x) * (double)wfi_axis_points(x, NULL);
     return largest(x);
 }
 

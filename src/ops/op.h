@@ -159,6 +159,9 @@ static inline void wfi_op_cost_each(const wfi_axis_inst *x, int slot, double ops
     cost->flops = ops * (double)wfi_axis_elements(x, slot, NULL);
 }
 
+/* The same: pairs of an output and a tap of a window that read inside the image, and not its padding. */
+int64_t wfi_op_window_pairs(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t dilation, int64_t pad);
+
 /* For hooks `check`: refuses axes of size 0 where results are wanted that nothing can be said about. */
 bool wfi_op_needs_some(const wf_op_case *c, wf_dims axes, const char *name, char *err, size_t err_bytes);
 
