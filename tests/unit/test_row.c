@@ -595,6 +595,94 @@ static void test_softmax_cases(void **state)
     free(x), free(y);
 }
 
+static void store_number(wf_dtype t, char *at, int64_t i, double v)
+{
+    float f = (float)v;
+    memcpy(at + i * (t == WF_F64 ? 8 : 4), t == WF_F64 ? (const void *)&v : (const void *)&f, t == WF_F64 ? 8 : 4);
+}
+/* Rows of [rows / 5][5][n], a line of room after each five: of many sizes, with infinities, a NaN, and some that layer
+ * norm computes in f64. */
+static int64_t company_at(int64_t r, int64_t n)
+{
+    return r / 5 * 6 * n + r % 5 * n;
+}
+static void fill_company(wf_dtype t, char *x, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < n; i++) {
+            double v = 3 * random_real() + (double)(r % 7) * 40 - 100;
+            v = r % 11 == 5 ? v * 1e34 : v;
+            store_number(t, x, company_at(r, n) + i, r % 13 == 7 && i % 5 ? -INFINITY : v);
+        }
+        if (r % 17 == 3) {
+            store_number(t, x, company_at(r, n) + n / 2, r % 2 ? NAN : INFINITY);
+        }
+    }
+}
+static void same_rows(wf_dtype t, const char *a, const char *b, int64_t n, wfi_row_kind k, int64_t r)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const size_t e = t == WF_F64 ? 8 : 4;
+        double x = t == WF_F64 ? ((const double *)(const void *)a)[i] : (double)((const float *)(const void *)a)[i];
+        if (x != x ? isnan(t == WF_F64 ? ((const double *)(const void *)b)[i]
+                                       : (double)((const float *)(const void *)b)[i])
+                   : !memcmp(a + i * (int64_t)e, b + i * (int64_t)e, e)) {
+            continue;
+        }
+        fail_msg("kind %d, row %lld of %lld, column %lld", (int)k, (long long)r, (long long)n, (long long)i);
+    }
+}
+/* What a row becomes among others, whose results wait for it, has the bits that it has alone; in place too. */
+static void company(int isa, wfi_row_kind kind, wf_dtype t, int64_t rows, int64_t n, bool in_place)
+{
+    const size_t e = t == WF_F64 ? 8 : 4, bytes = ((size_t)(rows / 5 * 6 * n) * e + 63) / 64 * 64;
+    char *x = aligned_alloc(64, bytes), *y = aligned_alloc(64, bytes), *one = aligned_alloc(64, (size_t)n * e + 64);
+    char *columns = aligned_alloc(64, ((size_t)n * e + 63) / 64 * 64);
+    assert_true(x && y && one && columns);
+    memset(x, 0, bytes);
+    fill_company(t, x, rows, n);
+    for (int64_t i = 0; i < n; i++) {
+        store_number(t, columns, i, random_real());
+    }
+    wfi_view lines = { t, 3, { rows / 5, 5, n }, { 6 * n, n, 1 } }, line = { t, 3, { 1, 1, n }, { n, n, 1 } };
+    wfi_view column = { t, 1, { n }, { 1 } };
+    const int in = kind == WFI_ROW_NORM ? 3 : 1;
+    memcpy(y, x, bytes);
+    for (int64_t r = -1; /* all of them, then each */ r < rows; r++) {
+        wfi_row_spec s = { .kind = kind, .axis = 2, .threads = 2, .eps = 1e-5 };
+        void *args[SLOTS] = { r < 0 ? y : one };
+        s.v[0] = s.v[in] = r < 0 ? &lines : &line;
+        args[in] = r < 0 ? (in_place ? y : x) : x + company_at(r, n) * (int64_t)e;
+        if (kind == WFI_ROW_NORM) {
+            s.v[4] = s.v[5] = &column, args[4] = args[5] = columns;
+        }
+        char params[WFI_PARAMS_MAX];
+        size_t scratch;
+        assert_null(tables[isa]->prepare(&s, params, &scratch));
+        run_kernel(tables[isa]->run, params, args, scratch, 2);
+        if (r >= 0) {
+            same_rows(t, y + company_at(r, n) * (int64_t)e, one, n, kind, r);
+        }
+    }
+    free(x), free(y), free(one), free(columns);
+}
+static void test_company(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t rows, n;
+    } s[] = { { 1110, 1008 }, { 2100, 528 }, { 520, 2048 }, { 35, 77 }, { 10, 70000 } }; /* most of them streamed */
+    static const wfi_row_kind kinds[] = { WFI_ROW_SOFTMAX, WFI_ROW_LOG_SOFTMAX, WFI_ROW_NORM };
+    for (int isa = 0; isa < ISAS; isa++) {
+        for (int q = 0; q < 5 && has_isa(isa); q++) {
+            for (int k = 0; k < 3; k++) {
+                company(isa, kinds[k], WF_F32, s[q].rows, s[q].n, k == 1);
+                company(isa, kinds[k], WF_F64, s[q].rows / 10 * 5 + 5, s[q].n, k != 1);
+            }
+        }
+    }
+}
+
 /* C14: no rows, and rows of nothing. */
 static void test_empty(void **state)
 {
@@ -640,7 +728,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),      cmocka_unit_test(test_lengths),       cmocka_unit_test(test_exp_bits),
         cmocka_unit_test(test_order),      cmocka_unit_test(test_norm_params),   cmocka_unit_test(test_norm_cases),
-        cmocka_unit_test(test_xent_cases), cmocka_unit_test(test_softmax_cases), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_xent_cases), cmocka_unit_test(test_softmax_cases), cmocka_unit_test(test_company),
+        cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, pools_up, pools_down);
 }

@@ -13,30 +13,6 @@
 
 #define WFI_VB (WFI_LANES * 4)
 
-/* Instrumented builds keep loops and functions: unrolled and inlined tiles take a compiler minutes there. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define WFI_ROLLED 1
-#elif defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
-#define WFI_ROLLED 1
-#endif
-#endif
-
-#ifdef WFI_ROLLED
-#define WFI_SPECIAL static __attribute__((noinline)) /* a function that is made special by constant arguments */
-#else
-#define WFI_SPECIAL WFI_INLINE
-#endif
-#if defined WFI_ROLLED
-#define WFI_UNROLL
-#define WFI_KLOOP
-#elif defined __clang__
-#define WFI_UNROLL _Pragma("clang loop unroll(full)")
-#define WFI_KLOOP  _Pragma("clang loop unroll(disable)")
-#else
-#define WFI_UNROLL _Pragma("GCC unroll 16")
-#define WFI_KLOOP
-#endif
 /* Emits nothing; pins v in a register here. Without it gcc 12 folds each load of b into all its fmas and moves
  * accumulators through the stack: 80 % of the roof, not 95. clang would spill because of it. */
 #if defined __clang__ || !defined __x86_64__ || defined WFI_ROLLED

@@ -18,8 +18,11 @@ WFI_INLINE bool ANY_f32(mask_f32 m)
 }
 #endif
 
-/* A constant in a register: as operands from memory, these would keep the load units busier than the multipliers. */
-#if defined __x86_64__
+/* A constant in a register: as operands from memory, these would keep the load units busier than the multipliers. With
+ * 32 registers they stay there. */
+#if defined __AVX512F__
+#define IN_REGISTER(c) __asm__("" : "+v"(c))
+#elif defined __x86_64__
 #define IN_REGISTER(c) __asm__ volatile("" : "+x"(c))
 #else
 #define IN_REGISTER(c) ((void)0)
@@ -64,10 +67,11 @@ WFI_INLINE void exp_down(vec_f32 *x, int n)
 {
     vec_f32 t[LANES], p[LANES];
 #ifdef __AVX512F__
+    vec_f32 c;
+    STEP(EXP_TINY, x[i] = AT_LEAST_f32(x[i], c))
     exp_down_parts(x, t, p, n);
     for (int i = 0; i < n; i++) {
-        __mmask16 keep = _mm512_cmp_ps_mask((__m512)x[i], _mm512_set1_ps(EXP_TINY), _CMP_NLT_UQ);
-        x[i] = (vec_f32)_mm512_maskz_scalef_ps(keep, (__m512)p[i], (__m512)(t[i] - splat_f32(WFI_MAGIC_F32)));
+        x[i] = (vec_f32)_mm512_scalef_ps((__m512)p[i], (__m512)(t[i] - splat_f32(WFI_MAGIC_F32)));
     }
 #else
     mask_f32 far = x[0] < splat_f32(EXP_NORMAL);
@@ -86,15 +90,16 @@ WFI_INLINE void exp_down(vec_f32 *x, int n)
 }
 #undef STEP
 
-/* exp of 32 elements less m, none of which is larger than m; e may be x. */
-WFI_INLINE void exp_down_group(float *e, const float *x, vec_f32 m)
+/* exp of n elements less m, n a multiple of the vector up to 64; none is larger than m; e may be x. */
+WFI_INLINE void exp_down_group(float *e, const float *x, vec_f32 m, int n)
 {
-    vec_f32 v[NV_f32];
-    for (int k = 0; k < NV_f32; k++) {
+    vec_f32 v[LANES];
+    const int vectors = n / VN_f32;
+    for (int k = 0; k < vectors; k++) {
         v[k] = ld_f32(x + k * VN_f32) - m;
     }
-    exp_down(v, NV_f32);
-    for (int k = 0; k < NV_f32; k++) {
+    exp_down(v, vectors);
+    for (int k = 0; k < vectors; k++) {
         st_f32(e + k * VN_f32, v[k]);
     }
 }

@@ -203,7 +203,7 @@ static void exp_row_f32(void *x, int64_t n, const void *shift, int64_t shift_ste
     }
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        exp_down_group(d + i, d + i, splat_f32(m));
+        exp_down_group(d + i, d + i, splat_f32(m), LANES);
     }
     if (i < n) {
         exp_sub_f32(d + i, n - i, shift, 0);

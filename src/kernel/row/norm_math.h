@@ -71,22 +71,28 @@ WFI_INLINE void FN(deviations)(const FT *x, int64_t n, FT first, FT *part, int64
     *d2 = FN(parts)(OP_SUM, part2, blocks);
 }
 
-/* x: FT[n], n >= 1; part: room for two results a block, part_room each. */
-WFI_INLINE void FN(moments_of)(FN(moments) * r, const FT *x, int64_t n, double eps, FT *part, int64_t part_room,
-                               const FT *next)
+/* From the sums of the deviations from r->first */
+WFI_INLINE void FN(moments_end)(FN(moments) * r, const FT *x, int64_t n, double eps, FT d1, FT d2)
 {
-    FT count = (FT)n, d1, d2;
-    r->wide = false;
-    r->first = FN(row_sum)(x, n, 0, part, NULL) / count;
-    FN(deviations)(x, n, r->first, part, part_room, next, &d1, &d2);
-    FT off = d1 / count, variance = (d2 - d1 * off) / count;
+    FT count = (FT)n, off = d1 / count, variance = (d2 - d1 * off) / count;
     variance = (variance > 0 ? variance : 0) + (FT)eps;
+    r->wide = false;
     r->rstd = 1 / FN(wfi_sqrt)(variance);
     r->shift = -(off * r->rstd);
     r->mean = r->first + off;
     if (sizeof(FT) == 4 && !(d2 < (FT)3e38 && variance > (FT)1e-30)) {
         FN(moments_wide)(r, x, n, eps);
     }
+}
+
+/* x: FT[n], n >= 1; part: room for two results a block, part_room each. */
+WFI_INLINE void FN(moments_of)(FN(moments) * r, const FT *x, int64_t n, double eps, FT *part, int64_t part_room,
+                               const FT *next)
+{
+    FT d1, d2;
+    r->first = FN(row_sum)(x, n, 0, part, NULL) / (FT)n;
+    FN(deviations)(x, n, r->first, part, part_room, next, &d1, &d2);
+    FN(moments_end)(r, x, n, eps, d1, d2);
 }
 
 /* h of n elements of a wide row */

@@ -1,8 +1,9 @@
 /* Row kernels: what they accept, and how rows of any layout and type reach them as plain arrays of f32 or f64.
  *
  * A row that lies in memory as it is computed is used in place: no copy, the next row is fetched meanwhile, and a large
- * result is written past the caches (measured: layer norm then runs at the speed of memory). Else a row is brought into
- * scratch; when neighbours in memory belong to different rows, 16 rows at a time. */
+ * result is written past the caches, while the rows after it are computed: memory is never idle, and softmax runs at
+ * the speed of its exponentials, layer norm at that of memory. Else a row is brought into scratch; when neighbours in
+ * memory belong to different rows, 16 rows at a time. */
 #include "kernel/row/row.h"
 #include "kernel/reduce/lines.h"
 
@@ -12,6 +13,11 @@ wfi_kernel_fn WFI_K(wfi_norm_params_run);
 
 enum { TURN = 16 };                     /* rows brought in together */
 #define STREAM_BYTES ((int64_t)4 << 20) /* results from this size on are written past the caches */
+#ifdef __AVX512F__
+enum { MOST_TOGETHER = 4 }; /* rows that one call of a kernel may take */
+#else
+enum { MOST_TOGETHER = 1 };
+#endif
 
 typedef struct params {
     wfi_row_kind kind; /* first, as in norm_params.c */
@@ -25,10 +31,27 @@ typedef struct params {
     char role[WFI_ROW_SLOTS];
     compute as;
     int32_t threads, turn;
+    int32_t together; /* rows that one call of the kernel takes, and */
+    int32_t several;  /* ... which of its functions for several rows */
     bool direct[WFI_ROW_SLOTS];
     bool stream;
 } params;
 _Static_assert(sizeof(params) <= WFI_PARAMS_MAX, "params");
+
+/* A result that is computed but for its last step and not written yet: y = (from - first) * scale + shift, or what the
+ * kernel makes of these. y NULL: nothing. */
+typedef struct owed {
+    void *y;
+    const void *from;
+    double first, scale, shift;
+} owed;
+
+/* What rows leave to those that follow. */
+typedef struct carry {
+    const void *of; /* the next row, if something is known about it: */
+    double max;     /* its largest element */
+    owed owed[MOST_TOGETHER];
+} carry;
 
 /* One row as the kernels see it. */
 typedef struct row {
@@ -37,6 +60,7 @@ typedef struct row {
     int64_t n, pitch, part_room, label;
     void *e, *part;
     const void *next[WFI_ROW_SLOTS]; /* the same operand of the next row, or NULL */
+    carry *carry;
     bool stream;
 } row;
 
@@ -46,6 +70,9 @@ typedef struct row {
 #include "kernel/reduce/fold.h"
 #include "kernel/row/row_math.h"
 #include "kernel/row/norm_math.h"
+#ifdef __AVX512F__
+#include "kernel/row/norm_together.h"
+#endif
 #include "kernel/row/row_kernels.h"
 #undef FT
 #undef FI
@@ -56,6 +83,9 @@ typedef struct row {
 #include "kernel/reduce/fold.h"
 #include "kernel/row/row_math.h"
 #include "kernel/row/norm_math.h"
+#ifdef __AVX512F__
+#include "kernel/row/norm_together.h"
+#endif
 #include "kernel/row/row_kernels.h"
 #undef FT
 #undef FI
@@ -69,7 +99,7 @@ static const struct kind {
     uint8_t lines; /* rows of scratch beside those that are brought in */
     void (*fn[2])(const row *);
 } kinds[WFI_ROW_COUNT] = {
-    [WFI_ROW_SOFTMAX] = { "YX", 0, 1, 1, { softmax_f32, softmax_f64 } },
+    [WFI_ROW_SOFTMAX] = { "YX", 0, 1, 2, { softmax_f32, softmax_f64 } },
     [WFI_ROW_SOFTMAX_GRAD] = { "YXX", 0, 1, 0, { softmax_grad_f32, softmax_grad_f64 } },
     [WFI_ROW_LOG_SOFTMAX] = { "YX", 0, 1, 0, { log_softmax_f32, log_softmax_f64 } },
     [WFI_ROW_LOG_SOFTMAX_GRAD] = { "YXX", 0, 1, 0, { log_softmax_grad_f32, log_softmax_grad_f64 } },
@@ -77,6 +107,25 @@ static const struct kind {
     [WFI_ROW_XENT_GRAD] = { "YXLx", 0, 1, 1, { xent_grad_f32, xent_grad_f64 } },
     [WFI_ROW_NORM] = { "YyyXvv", 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5, 3, 0, { norm_f32, norm_f64 } },
     [WFI_ROW_NORM_GRAD] = { "YXvX", 1 << 2, 1, 2, { norm_grad_f32, norm_grad_f64 } },
+};
+
+/* A function that takes several rows at once, each as the plain one would, if they have at most `most` bytes each. All
+ * that is in use at a time, the rows written late and those fetched among it, is to fit L1. */
+typedef struct several {
+    int32_t rows, most;
+    void (*fn[2])(const row *);
+} several;
+
+static const struct company {
+    void (*settle[2])(const row *, const owed *); /* writes what is owed */
+    several several[2];                           /* the best first; rows 0: none */
+} company[WFI_ROW_COUNT] = {
+    [WFI_ROW_SOFTMAX] = { .settle = { softmax_settle_f32, softmax_settle_f64 } },
+#ifdef __AVX512F__
+    [WFI_ROW_NORM] = { .settle = { norm_settle_f32, norm_settle_f64 },
+                       .several = { { 4, 3072, { norm_four_f32, NULL } },
+                                    { 2, 8192, { norm_two_f32, norm_two_f64 } } } },
+#endif
 };
 
 /* ---- prepare ---- */
@@ -210,8 +259,15 @@ static const char *prepare(const wfi_row_spec *s, void *out, size_t *scratch)
     for (int i = 0; i < WFI_ROW_SLOTS; i++) {
         in_place &= (p.role[i] != 'X' && p.role[i] != 'Y') || p.direct[i];
     }
-    p.turn = in_place ? 1 : TURN;
     int64_t row_bytes = p.n * bytes_of(p.type[0]);
+    p.together = 1;
+    for (int i = 1; i >= 0 && in_place && p.n > 0; i--) {
+        const several *f = &company[p.kind].several[i];
+        if (f->fn[p.as == AS_F64] && row_bytes <= f->most) {
+            p.together = f->rows, p.several = i;
+        }
+    }
+    p.turn = in_place ? p.together : TURN;
     p.stream = p.role[0] == 'Y' && p.direct[0] && row_bytes % 64 == 0 && row_bytes * p.nrows >= STREAM_BYTES;
     *scratch = (size_t)p.threads * worker_bytes(&p) + 2 * (size_t)p.pitch * 8;
     memcpy(out, &p, sizeof p);
@@ -233,8 +289,9 @@ typedef struct job {
 /* Scratch of one worker. */
 typedef struct desk {
     char *lines[WFI_ROW_SLOTS]; /* [turn][pitch] for operands that are brought in */
-    double single[WFI_ROW_SLOTS];
-    row r;
+    double single[MOST_TOGETHER][WFI_ROW_SLOTS];
+    carry carry;
+    row row[MOST_TOGETHER];
 } desk;
 
 static void lay_out(const job *j, desk *d, int worker)
@@ -242,19 +299,20 @@ static void lay_out(const job *j, desk *d, int worker)
     const params *p = j->p;
     char *at = j->workers + (size_t)worker * j->worker_bytes;
     memset(d, 0, sizeof *d);
-    d->r = (row){ .p = p, .n = p->n, .pitch = p->pitch, .part_room = p->part_room };
-    d->r.part = at, at += 2 * round64((size_t)p->part_room * 8);
-    d->r.e = at, at += (size_t)kinds[p->kind].lines * (size_t)p->pitch * 8;
+    row r = { .p = p, .n = p->n, .pitch = p->pitch, .part_room = p->part_room, .carry = &d->carry };
+    r.part = at, at += 2 * round64((size_t)p->part_room * 8);
+    r.e = at, at += (size_t)kinds[p->kind].lines * (size_t)p->pitch * 8;
     for (int i = 0; i < WFI_ROW_SLOTS; i++) {
         if ((p->role[i] == 'X' || p->role[i] == 'Y') && !p->direct[i]) {
             d->lines[i] = at;
             at += (size_t)p->turn * (size_t)p->pitch * 8;
         }
-        d->r.at[i] = (void *)&d->single[i];
     }
-    for (int i = 0; kinds[p->kind].roles[i]; i++) {
-        if (kinds[p->kind].roles[i] == 'v') {
-            d->r.at[i] = j->columns[i]; /* NULL: absent */
+    for (int q = 0; q < p->together; q++) {
+        d->row[q] = r;
+        for (int i = 0; i < WFI_ROW_SLOTS; i++) {
+            bool column = kinds[p->kind].roles[i] == 'v';
+            d->row[q].at[i] = column ? j->columns[i] : (void *)&d->single[q][i]; /* NULL: absent */
         }
     }
 }
@@ -345,11 +403,12 @@ static void set_one(const params *p, void *at)
     }
 }
 
-/* Row number r, line k of those brought in; off: byte offsets of the row's operands. */
-static void one_row(const job *j, desk *d, int64_t r, int64_t k, const int64_t *off, const int64_t *next)
+/* Row number r, line k of those brought in, is put before the kernel; off: byte offsets of its operands. False: its
+ * label does not count. */
+static bool open_row(const job *j, const desk *d, row *one, int64_t r, int64_t k, const int64_t *off,
+                     const int64_t *next)
 {
     const params *p = j->p;
-    int64_t es = element_bytes(p);
     bool counts = true;
     for (int i = 0; i < WFI_ROW_SLOTS; i++) {
         if (p->op[i] < 0 || !p->role[i]) {
@@ -359,26 +418,56 @@ static void one_row(const job *j, desk *d, int64_t r, int64_t k, const int64_t *
         switch (p->role[i]) {
         case 'X':
         case 'Y':
-            d->r.at[i] = p->direct[i] ? at : d->lines[i] + k * p->pitch * es;
-            d->r.next[i] = p->role[i] == 'X' && p->direct[i] && next ? j->args[i] + next[p->op[i]] : NULL;
+            one->at[i] = p->direct[i] ? at : d->lines[i] + k * p->pitch * element_bytes(p);
+            one->next[i] = p->role[i] == 'X' && p->direct[i] && next ? j->args[i] + next[p->op[i]] : NULL;
             break;
-        case 'x': load_line(p->as, d->r.at[i], at, p->type[i], 1, 0); break;
-        case 'L': counts = label_of(j, at, p->type[i], r, &d->r.label); break;
+        case 'x': load_line(p->as, one->at[i], at, p->type[i], 1, 0); break;
+        case 'L': counts = label_of(j, at, p->type[i], r, &one->label); break;
         default: break;
         }
     }
-    d->r.stream = p->stream && ((uintptr_t)d->r.at[0] & 63) == 0;
+    one->stream = p->stream && ((uintptr_t)one->at[0] & 63) == 0;
     if (p->kind == WFI_ROW_XENT) {
-        set_one(p, d->r.at[1]);
+        set_one(p, one->at[1]);
     }
-    if (counts) {
-        kinds[p->kind].fn[p->as == AS_F64](&d->r);
-    } else {
-        skip_row(p, &d->r);
-    }
+    return counts;
+}
+/* What a row has beside its line. */
+static void close_row(const job *j, const row *one, const int64_t *off)
+{
+    const params *p = j->p;
     for (int i = 0; i < WFI_ROW_SLOTS; i++) {
         if (p->role[i] == 'y') {
-            store_line(p->as, j->args[i] + off[p->op[i]], d->r.at[i], p->type[i], 1, 0);
+            store_line(p->as, j->args[i] + off[p->op[i]], one->at[i], p->type[i], 1, 0);
+        }
+    }
+}
+
+/* `count` rows from number r on, which lie one after the other from c on; those after them are there until `end`. */
+static void some_rows(const job *j, desk *d, cursor *c, int64_t r, int64_t count, int64_t end)
+{
+    const params *p = j->p;
+    int64_t off[MOST_TOGETHER][NEST_OPS];
+    bool together = p->together > 1 && count == p->together;
+    for (int64_t k = 0; k < count; k++) {
+        int q = together ? (int)k : 0;
+        memcpy(off[q], c->off, sizeof off[q]);
+        nest_next(&p->rows, c, 1);
+        bool counts = open_row(j, d, &d->row[q], r + k, k, off[q], r + k + 1 < end ? c->off : NULL);
+        if (together) {
+            continue;
+        }
+        if (counts) {
+            kinds[p->kind].fn[p->as == AS_F64](&d->row[q]);
+        } else {
+            skip_row(p, &d->row[q]);
+        }
+        close_row(j, &d->row[q], off[q]);
+    }
+    if (together) {
+        company[p->kind].several[p->several].fn[p->as == AS_F64](d->row);
+        for (int q = 0; q < p->together; q++) {
+            close_row(j, &d->row[q], off[q]);
         }
     }
 }
@@ -406,14 +495,12 @@ static void chunk(void *arg, int64_t number, int worker)
         int64_t count = least(least(p->turn, end - r), nest_left(&p->rows, &c));
         cursor first = c;
         bring_rows(j, &d, &first, count, 'X');
-        for (int64_t k = 0; k < count; k++) {
-            int64_t off[NEST_OPS];
-            memcpy(off, c.off, sizeof off);
-            nest_next(&p->rows, &c, 1);
-            one_row(j, &d, r + k, k, off, r + k + 1 < end ? c.off : NULL);
-        }
+        some_rows(j, &d, &c, r, count, end);
         bring_rows(j, &d, &first, count, 'Y');
         r += count;
+    }
+    for (int q = 0; q < MOST_TOGETHER && d.carry.owed[q].y; q++) {
+        company[p->kind].settle[p->as == AS_F64](d.row, &d.carry.owed[q]);
     }
 #if defined __x86_64__
     if (p->stream) {

@@ -20,12 +20,40 @@ WFI_INLINE void FN(scale_out)(FT *y, const FT *e, int64_t n, FT s, bool stream)
     }
 }
 
+/* m = max(x), which the row before may have found, and sum(exp(x - m)); x is operand `slot`, e as in exp_sum. late: the
+ * row before left its result to be written meanwhile. */
+WFI_INLINE FT FN(max_and_exps)(const row *c, int slot, FT *e, FT *m, bool late)
+{
+    const FT *x = c->at[slot], *next = c->next[slot];
+    FN(beside) b = { .next = next, .after = 2 * (uintptr_t)next - (uintptr_t)x };
+    for (int k = 0; k < FN(NV); k++) {
+        b.top.v[k] = FN(splat)((FT)-__builtin_inff());
+    }
+    if (late) {
+        b.y = c->carry->owed->y, b.e = c->carry->owed->from, b.scale = FN(splat)((FT)c->carry->owed->scale);
+    }
+    *m = c->carry->of == x ? (FT)c->carry->max : FN(row_max)(x, c->n);
+    FT s = FN(exp_sum)(e, x, c->n, *m, c->part, &b, e != NULL);
+    c->carry->of = next, c->carry->max = next ? (double)FN(lanes_top)(&b.top) : 0;
+    return s;
+}
+
 static void FN(softmax)(const row *c)
 {
-    const FT *x = c->at[1];
-    FT *e = c->e, *y = c->at[0];
-    FT s = 1 / FN(exp_sum)(e, x, c->n, FN(row_max)(x, c->n), c->part, c->next[1], true);
-    BOTH_WAYS(FN(scale_out), y, e, c->n, s);
+    FT *y = c->at[0], *e = c->e, m;
+    owed *o = c->carry->owed;
+    e += o->from == e ? c->pitch : 0;
+    FT s = 1 / FN(max_and_exps)(c, 1, e, &m, true);
+    o->y = NULL;
+    if (c->stream) {
+        *o = (owed){ .y = y, .from = e, .scale = (double)s };
+    } else {
+        FN(scale_out)(y, e, c->n, s, false);
+    }
+}
+static void FN(softmax_settle)(const row *c, const owed *o)
+{
+    FN(scale_out)(o->y, o->from, c->n, (FT)o->scale, true);
 }
 
 WFI_INLINE void FN(softmax_grad_out)(FT *dx, const FT *y, const FT *dy, int64_t n, FT s, bool stream)
@@ -62,8 +90,7 @@ WFI_INLINE void FN(minus_out)(FT *y, const FT *x, int64_t n, FT m, FT l, bool st
 static void FN(log_softmax)(const row *c)
 {
     const FT *x = c->at[1];
-    FT *y = c->at[0], m = FN(row_max)(x, c->n);
-    FT l = FN(wfi_log)(FN(exp_sum)(NULL, x, c->n, m, c->part, c->next[1], false));
+    FT *y = c->at[0], m, l = FN(wfi_log)(FN(max_and_exps)(c, 1, NULL, &m, false));
     BOTH_WAYS(FN(minus_out), y, x, c->n, m, l);
 }
 
@@ -91,8 +118,7 @@ static void FN(log_softmax_grad)(const row *c)
 static void FN(xent)(const row *c)
 {
     const FT *x = c->at[2];
-    FT m = FN(row_max)(x, c->n), a = (FT)c->p->smoothing;
-    FT l = FN(wfi_log)(FN(exp_sum)(NULL, x, c->n, m, c->part, c->next[2], false));
+    FT m, l = FN(wfi_log)(FN(max_and_exps)(c, 2, NULL, &m, false)), a = (FT)c->p->smoothing;
     FT loss = l - (x[c->label] - m);
     if (a > 0) {
         loss = (1 - a) * loss + a * (l - FN(row_sum)(x, c->n, m, c->part, NULL) / (FT)c->n);
@@ -102,14 +128,12 @@ static void FN(xent)(const row *c)
 
 static void FN(xent_grad)(const row *c)
 {
-    const FT *x = c->at[1];
-    FT *e = c->e, *dx = c->at[0], g = *(const FT *)c->at[3], a = (FT)c->p->smoothing, low = a / (FT)c->n;
+    FT *e = c->e, *dx = c->at[0], m, g = *(const FT *)c->at[3], a = (FT)c->p->smoothing, low = a / (FT)c->n;
     if (g == 0) {
         memset(dx, 0, (size_t)c->n * sizeof(FT));
         return;
     }
-    FT s = FN(exp_sum)(e, x, c->n, FN(row_max)(x, c->n), c->part, c->next[1], true);
-    s = 1 / s;
+    FT s = 1 / FN(max_and_exps)(c, 1, e, &m, false);
     FN(vec) sv = FN(splat)(s), lv = FN(splat)(low), gv = FN(splat)(g);
     int64_t i = 0;
     for (; i + FN(VN) <= c->n; i += FN(VN)) {
@@ -156,26 +180,89 @@ static void FN(norm_wide)(const row *c, const FN(moments) * r)
     }
 }
 
-static void FN(norm)(const row *c)
+static void FN(norm_end)(const row *c, const FN(moments) * r)
 {
     const FT *x = c->at[3], *gamma = c->at[4], *beta = c->at[5];
     FT *y = c->at[0];
-    FN(moments) r;
-    FN(moments_of)(&r, x, c->n, c->p->eps, c->part, c->part_room, c->next[3]);
-    *(FT *)c->at[1] = r.mean;
-    *(FT *)c->at[2] = r.rstd;
-    if (r.wide) {
-        FN(norm_wide)(c, &r);
+    *(FT *)c->at[1] = r->mean;
+    *(FT *)c->at[2] = r->rstd;
+    if (r->wide) {
+        FN(norm_wide)(c, r);
     } else if (gamma && beta) {
-        BOTH_WAYS(FN(norm_out), y, x, gamma, beta, c->n, &r);
+        BOTH_WAYS(FN(norm_out), y, x, gamma, beta, c->n, r);
     } else if (gamma) {
-        FN(norm_out)(y, x, gamma, NULL, c->n, &r, false);
+        FN(norm_out)(y, x, gamma, NULL, c->n, r, false);
     } else if (beta) {
-        FN(norm_out)(y, x, NULL, beta, c->n, &r, false);
+        FN(norm_out)(y, x, NULL, beta, c->n, r, false);
     } else {
-        BOTH_WAYS(FN(norm_out), y, x, NULL, NULL, c->n, &r);
+        BOTH_WAYS(FN(norm_out), y, x, NULL, NULL, c->n, r);
     }
 }
+
+static void FN(norm)(const row *c)
+{
+    FN(moments) r;
+    FN(moments_of)(&r, c->at[3], c->n, c->p->eps, c->part, c->part_room, c->next[3]);
+    FN(norm_end)(c, &r);
+}
+#ifdef __AVX512F__
+/* Results that are written past the caches wait for the rows that come next. */
+static bool FN(norm_owe)(const row *c, const FN(moments) * r, int rows)
+{
+    for (int q = 0; q < rows; q++) {
+        if (!c[q].stream || r[q].wide || !c->at[4] || !c->at[5]) {
+            return false;
+        }
+    }
+    for (int q = 0; q < rows; q++) {
+        *(FT *)c[q].at[1] = r[q].mean;
+        *(FT *)c[q].at[2] = r[q].rstd;
+        c->carry->owed[q] = (owed){ c[q].at[0], c[q].at[3], (double)r[q].first, (double)r[q].rstd, (double)r[q].shift };
+    }
+    return true;
+}
+
+WFI_INLINE void FN(norm_together)(const row *c, int rows)
+{
+    FN(moments) r[MOST_TOGETHER];
+    FN(late) late = { .gamma = c->at[4], .beta = c->at[5] };
+    const FT *x[MOST_TOGETHER];
+    owed *o = c->carry->owed;
+    bool owes = o->y != NULL;
+    for (int q = 0; q < rows; q++) {
+        x[q] = c[q].at[3];
+        late.y[q] = o[q].y, late.x[q] = o[q].from;
+        late.first[q] = FN(splat)((FT)o[q].first);
+        late.rstd[q] = FN(splat)((FT)o[q].scale);
+        late.shift[q] = FN(splat)((FT)o[q].shift);
+        o[q].y = NULL;
+    }
+    if (owes) {
+        FN(moments_together)(r, x, rows, c->n, c->p->eps, &late);
+    } else {
+        FN(moments_together)(r, x, rows, c->n, c->p->eps, NULL);
+    }
+    if (FN(norm_owe)(c, r, rows)) {
+        return;
+    }
+    for (int q = 0; q < rows; q++) {
+        FN(norm_end)(&c[q], &r[q]);
+    }
+}
+static void FN(norm_two)(const row *c)
+{
+    FN(norm_together)(c, 2);
+}
+static inline void FN(norm_four)(const row *c) /* f32: of f64 two fill the registers */
+{
+    FN(norm_together)(c, 4);
+}
+static void FN(norm_settle)(const row *c, const owed *o)
+{
+    FN(moments) r = { .first = (FT)o->first, .rstd = (FT)o->scale, .shift = (FT)o->shift };
+    FN(norm_out)(o->y, o->from, c->at[4], c->at[5], c->n, &r, true);
+}
+#endif
 
 /* g = dy * gamma and its two sums, the second with h; g is written if gamma is there. */
 WFI_INLINE void FN(norm_sums)(const row *c, FT *g, const FT *dy, const FT *gamma, const FT *h, FT *a, FT *b)
