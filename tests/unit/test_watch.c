@@ -183,13 +183,14 @@ static void dumps(void **state)
     set("WEFT_DUMP", "all");
     set("WEFT_DUMP_DIR", folder);
     all_steps(wf_ctx_new(&(wf_ctx_opts){ .mode = WF_LAZY }));
-    static const char *const files[] = { "recording-after", "simplify-before", "simplify-after", "fuse-before",
-                                         "fuse-after" };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(name, sizeof name, "%s/a_step-1-%s.txt", folder, files[i]);
-        if (unlink(name) != 0)
-            fail_msg("no %s", name);
-    }
+    snprintf(name, sizeof name, "%s/a_step-1-recording-after.txt", folder);
+    assert_int_equal(unlink(name), 0);
+    for (const wfi_pass *p = wfi_pass_list; p->name; p++)
+        for (int i = 0; i < 2; i++) {
+            snprintf(name, sizeof name, "%s/a_step-1-%s-%s.txt", folder, p->name, i ? "after" : "before");
+            if (unlink(name) != 0)
+                fail_msg("no %s", name);
+        }
     assert_int_equal(rmdir(folder), 0); /* nothing else is in it */
     plain_environment();
 }
