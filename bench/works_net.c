@@ -1,4 +1,4 @@
-/* Whole training steps: the small MLP, the network of the demo, a GPT. Inference of an encoder. */
+/* Whole training steps: the small MLP, the network of the demo, a GPT. Inference of an encoder and of an LSTM. */
 #include "weft_bench.h"
 
 #include <string.h>
@@ -138,6 +138,23 @@ static void *make_encoder(const bench_case *b, int threads)
     return wfb_made(n);
 }
 
+/* One layer, 64 positions. */
+static void run_lstm(void *state)
+{
+    net *n = (net *)state;
+    wf_scope s = wf_scope_begin(n->c, "infer", .no_grad = true);
+    wfb_finish(n->c, s, wf_nn_lstm(n->m, "lstm", n->x, 128));
+}
+
+static void *make_lstm(const bench_case *b, int threads)
+{
+    net *n = new_net(b, threads, NULL);
+    if (!n)
+        return NULL;
+    n->x = wfb_random(n->c, WF_F32, WF_DIMS(64, 1, 128), 1);
+    return wfb_made(n);
+}
+
 /* Six operations per parameter (but for the embeddings) and symbol, and the causal half of attention. */
 #define GPT_FLOPS(layers, d, t, v)                                                                                     \
     (6.0 * (layers * (12.0 * d * d + 13.0 * d) + 2.0 * d + 1.0 * d * v) * 8 * t + 6.0 * layers * d * t * 8.0 * t)
@@ -148,6 +165,7 @@ static const bench_case cases[] = {
     WFB_BOTH(.work = "gpt4_d256_t128_b8", .make = make_gpt, .run = run, .flops = GPT_FLOPS(4, 256, 128, 256)),
     WFB_BOTH(.work = "gpt6_d384_t256_b8", .make = make_gpt, .run = run, .arg = 1, .flops = GPT_FLOPS(6, 384, 256, 256)),
     WFB_BOTH(.work = "memory_gpt6_d256_t256_b8_v8192", .make = make_gpt, .run = run, .arg = 2),
+    WFB_BOTH(.work = "lstm_h128_t64_b1", .make = make_lstm, .run = run_lstm),
     WFB_BOTH(.work = "encoder_b1", .make = make_encoder, .run = run_encoder, .arg = 1),
     WFB_BOTH(.work = "encoder_b32", .make = make_encoder, .run = run_encoder, .arg = 32),
 };

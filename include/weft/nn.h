@@ -151,6 +151,21 @@ WF_API wf_tensor *wf_nn_embedding_(wf_model *m, const char *name, wf_tensor *ids
 #define wf_nn_embedding_o(m, name, ids, count_width, ...)                                                              \
     wf_nn_embedding_(m, name, ids, count_width, WF_OPTS(wf_nn_embedding_opts, __VA_ARGS__), WF_SITE)
 
+typedef struct wf_nn_lstm_opts {
+    WF_HEAD;
+    wf_tensor *h0 WF_Z, *c0 WF_Z;     /* [B,hidden], the state before the first position; NULL: zeros */
+    wf_tensor **h_n WF_Z, **c_n WF_Z; /* where the state behind the last one goes; NULL: nowhere */
+    bool no_bias WF_Z;
+} wf_nn_lstm_opts;
+/* A long short-term memory over the first axis: x[T,B,in] -> [T,B,hidden], T >= 1, one layer in one direction. With
+ * NAME.weight_ih_l0[4 hidden,in], NAME.weight_hh_l0[4 hidden,hidden], NAME.bias_ih_l0 and NAME.bias_hh_l0[4 hidden],
+ * uniform in +-1/sqrt(hidden), gates in the order i, f, g, o: as in PyTorch and its files. */
+WF_API wf_tensor *wf_nn_lstm_(wf_model *m, const char *name, wf_tensor *x, int64_t hidden, const wf_nn_lstm_opts *o,
+                              const char *site);
+#define wf_nn_lstm(m, name, x, ...) wf_nn_lstm_o(m, name, x, __VA_ARGS__, )
+#define wf_nn_lstm_o(m, name, x, hidden, ...)                                                                          \
+    wf_nn_lstm_(m, name, x, hidden, WF_OPTS(wf_nn_lstm_opts, __VA_ARGS__), WF_SITE)
+
 typedef struct wf_nn_attention_opts {
     WF_HEAD;
     int32_t heads WF_Z; /* must divide the width */

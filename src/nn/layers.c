@@ -4,7 +4,7 @@
 #include "ops/op.h"
 
 /* The checks that need the shape of x before any operator sees it. */
-static bool ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_min, int32_t rank_max, const char *site)
+bool wfi_layers_ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_min, int32_t rank_max, const char *site)
 {
     if (!m)
         return false;
@@ -32,7 +32,7 @@ static bool ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_min,
     return false;
 }
 
-static bool options(wf_model *m, const void *unnamed, const char *call, const char *site)
+bool wfi_layers_options(wf_model *m, const void *unnamed, const char *call, const char *site)
 {
     if (m && unnamed)
         wfi_error_set(m->root->ctx, WF_ERR_ARG, call, site, "options need names: .no_bias = true");
@@ -73,7 +73,7 @@ static wf_param_opts bias_opts(wf_init_kind init, int64_t fan_in, wf_dtype dtype
                             .init = init == WF_INIT_UNIFORM_FAN_IN ? WF_INIT_UNIFORM_FAN_IN : WF_INIT_ZEROS };
 }
 
-static bool positive(wf_model *m, int64_t v, const char *what, const char *call, const char *site)
+bool wfi_layers_positive(wf_model *m, int64_t v, const char *what, const char *call, const char *site)
 {
     if (v < 1)
         wfi_error_set(m->root->ctx, WF_ERR_ARG, call, site, "%s is %lld: 1 or more was expected", what, (long long)v);
@@ -85,8 +85,9 @@ wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
 {
     static const wf_nn_linear_opts plain;
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, "wf_nn_linear", site) || !ready(m, x, "wf_nn_linear", 1, WF_RANK_MAX, site) ||
-        !positive(m, out, "the number of outputs", "wf_nn_linear", site))
+    if (!wfi_layers_options(m, o->unnamed, "wf_nn_linear", site) ||
+        !wfi_layers_ready(m, x, "wf_nn_linear", 1, WF_RANK_MAX, site) ||
+        !wfi_layers_positive(m, out, "the number of outputs", "wf_nn_linear", site))
         return NULL;
     const wfi_type *t = wfi_type_at(&m->root->ctx->ids, wfi_tensor_type(x));
     int64_t in = t->dim[t->ndim - 1];
@@ -116,13 +117,13 @@ wf_tensor *wf_nn_conv2d_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
     static const wf_nn_conv2d_opts plain;
     static const char call[] = "wf_nn_conv2d";
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 4, 4, site) ||
-        !positive(m, out, "the number of outputs", call, site))
+    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 4, 4, site) ||
+        !wfi_layers_positive(m, out, "the number of outputs", call, site))
         return NULL;
     int32_t groups = either(o->groups, 0), kh = either(o->kernel_h, o->kernel), kw = either(o->kernel_w, o->kernel);
     int64_t channels = wfi_shape(x).d[1];
-    if (!positive(m, groups, ".groups", call, site) || !positive(m, kh, ".kernel", call, site) ||
-        !positive(m, kw, ".kernel", call, site))
+    if (!wfi_layers_positive(m, groups, ".groups", call, site) || !wfi_layers_positive(m, kh, ".kernel", call, site) ||
+        !wfi_layers_positive(m, kw, ".kernel", call, site))
         return NULL;
     if (channels % groups || out % groups) {
         wfi_error_set(m->root->ctx, WF_ERR_SHAPE, call, site,
@@ -150,7 +151,8 @@ wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const 
 {
     static const wf_nn_layer_norm_opts plain;
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, "wf_nn_layer_norm", site) || !ready(m, x, "wf_nn_layer_norm", 1, WF_RANK_MAX, site))
+    if (!wfi_layers_options(m, o->unnamed, "wf_nn_layer_norm", site) ||
+        !wfi_layers_ready(m, x, "wf_nn_layer_norm", 1, WF_RANK_MAX, site))
         return NULL;
     wf_dims d = wfi_shape(x), n = WF_DIMS(d.d[d.n - 1]);
     wf_dtype dtype = wfi_dtype(x);
@@ -226,7 +228,7 @@ wf_tensor *wf_nn_batch_norm_(wf_model *m, const char *name, wf_tensor *x, const 
     static const wf_nn_batch_norm_opts plain;
     static const char call[] = "wf_nn_batch_norm";
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 2, WF_RANK_MAX, site))
+    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 2, WF_RANK_MAX, site))
         return NULL;
     wf_dims n = WF_DIMS(wfi_shape(x).d[1]);
     wf_dtype dtype = wfi_dtype(x);
@@ -250,15 +252,15 @@ wf_tensor *wf_nn_embedding_(wf_model *m, const char *name, wf_tensor *ids, wf_di
     static const wf_nn_embedding_opts plain;
     static const char call[] = "wf_nn_embedding";
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, call, site) || !ready(m, ids, call, 0, WF_RANK_MAX - 1, site))
+    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, ids, call, 0, WF_RANK_MAX - 1, site))
         return NULL;
     if (count_width.n != 2) {
         wfi_error_set(m->root->ctx, WF_ERR_SHAPE, call, site, "two sizes were expected, WF_DIMS(count, width), got %d",
                       (int)count_width.n);
         return NULL;
     }
-    if (!positive(m, count_width.d[0], "the count", call, site) ||
-        !positive(m, count_width.d[1], "the width", call, site))
+    if (!wfi_layers_positive(m, count_width.d[0], "the count", call, site) ||
+        !wfi_layers_positive(m, count_width.d[1], "the width", call, site))
         return NULL;
     wf_param_opts wo = weight_opts(WF_INIT_NORMAL, o->scale, WF_F32);
     wf_tensor *w = wfi_param_value(m, name, "weight", "embedding weight", &count_width, &wo, site);
@@ -285,11 +287,11 @@ wf_tensor *wf_nn_attention_(wf_model *m, const char *name, wf_tensor *x, const w
     static const wf_nn_attention_opts plain;
     static const char call[] = "wf_nn_attention";
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 3, 3, site))
+    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 3, 3, site))
         return NULL;
     wf_dims d = wfi_shape(x);
     int64_t e = d.d[2], heads = o->heads ? o->heads : 1;
-    if (!positive(m, heads, ".heads", call, site))
+    if (!wfi_layers_positive(m, heads, ".heads", call, site))
         return NULL;
     if (e % heads) {
         wfi_error_set(m->root->ctx, WF_ERR_SHAPE, call, site, "%lld heads do not divide the width %lld",
@@ -319,7 +321,7 @@ wf_tensor *wf_nn_transformer_block_(wf_model *m, const char *name, wf_tensor *x,
     static const wf_nn_block_opts plain;
     static const char call[] = "wf_nn_transformer_block";
     o = o ? o : &plain;
-    if (!options(m, o->unnamed, call, site) || !ready(m, x, call, 3, 3, site))
+    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 3, 3, site))
         return NULL;
     int64_t e = wfi_shape(x).d[2], hidden = o->hidden ? o->hidden : 4 * e;
     wf_model *s = wf_model_sub(m, name);

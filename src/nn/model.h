@@ -88,6 +88,13 @@ bool wfi_path_check(wf_ctx *c, const wf_model *m, const char *name, const char *
 /* No step may be open, nothing pending: for calls that read or write all variables. */
 bool wfi_model_quiet(const wf_model *m, const char *call);
 
+/* layers.c: what every layer checks first; false with a pending error, or because one is pending. x: of the model's
+ * context and of a rank from rank_min to rank_max. unnamed: o->unnamed. */
+bool wfi_layers_ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_min, int32_t rank_max,
+                      const char *site);
+bool wfi_layers_options(wf_model *m, const void *unnamed, const char *call, const char *site);
+bool wfi_layers_positive(wf_model *m, int64_t v, const char *what, const char *call, const char *site);
+
 /* Is what is built now a step of training? A layer that differs asks this: history is recorded (inside a step, in no
  * scope that is .no_grad), and the weights can change. */
 static inline bool wfi_model_trains(const wf_model *m)

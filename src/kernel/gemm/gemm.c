@@ -62,7 +62,7 @@ static void keep(const void *params, void *const *args, const wfi_run *r)
 static void run_kept(const void *params, void *const *args, const wfi_run *r)
 {
     const wfi_gemm *g = params;
-    run_all(g, kinds[g->kind]->tier[g->tier], args, (wfi_kept_b){ args[3], kinds[g->kind]->keep }, r);
+    run_with_kept(kinds[g->kind], g, args, r);
 }
 
 #define WFI_GEMM_TEXT_(x) #x

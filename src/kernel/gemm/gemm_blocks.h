@@ -92,22 +92,41 @@ static bool choose(const wfi_gemm_type *t, wfi_gemm *g, int threads, size_t *scr
 
 /* ---- b packed once for many runs ---- */
 
-/* Bytes of the room; 0: b is not one matrix, or the tier packs none of it. */
+/* How a product is run with a kept b: one of few rows, which would read the columns of b where they lie, by panels. */
+static wfi_gemm with_kept(const wfi_gemm_type *t, const wfi_gemm *g)
+{
+    wfi_gemm h = *g;
+    if (g->tier == WFI_GEMM_COLS && t->tier[WFI_GEMM_PLACE]) {
+        h.tier = WFI_GEMM_PLACE;
+        h.kb = g->k, h.nb = h.ns = round_up(g->n, g->nr), h.sb = round_up(g->m, t->mr);
+    }
+    return h;
+}
+
+/* Bytes of the room; 0: b is not one matrix, or it is read as it lies. */
 static size_t kept_size(const wfi_gemm_type *t, const wfi_gemm *g)
 {
-    bool one = !g->swapped && g->k > 0;
-    for (int i = 0; i < g->nbatch; i++)
-        one &= g->b_batch[i] == 0;
-    one &= g->tier == WFI_GEMM_PLACE || g->tier == WFI_GEMM_ACROSS || g->tier == WFI_GEMM_PACKED;
-    return one ? kept_at(g, t->keep, g->parts_n) : 0;
+    const wfi_gemm h = with_kept(t, g);
+    bool one = !h.swapped && h.k > 0;
+    for (int i = 0; i < h.nbatch; i++)
+        one &= h.b_batch[i] == 0;
+    one &= h.tier == WFI_GEMM_PLACE || h.tier == WFI_GEMM_ACROSS || h.tier == WFI_GEMM_PACKED;
+    return one ? kept_at(&h, t->keep, h.parts_n) : 0;
 }
 
 static void fill_kept(const wfi_gemm_type *t, const wfi_gemm *g, const char *b, char *to)
 {
-    for (int64_t part = 0, at; part < g->parts_n; part++) {
-        const int64_t n = part_columns(g, part, &at);
-        to += t->keep(g, b + at * g->b_n * bytes_of(g->dtype), n, to);
+    const wfi_gemm h = with_kept(t, g);
+    for (int64_t part = 0, at; part < h.parts_n; part++) {
+        const int64_t n = part_columns(&h, part, &at);
+        to += t->keep(&h, b + at * h.b_n * bytes_of(h.dtype), n, to);
     }
+}
+
+static void run_with_kept(const wfi_gemm_type *t, const wfi_gemm *g, void *const *args, const wfi_run *r)
+{
+    const wfi_gemm h = with_kept(t, g);
+    run_all(&h, t->tier[h.tier], args, (wfi_kept_b){ args[3], t->keep }, r);
 }
 
 #endif

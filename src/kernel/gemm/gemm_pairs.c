@@ -144,7 +144,7 @@ static void keep(const void *params, void *const *args, const wfi_run *r)
 }
 static void run_kept(const void *params, void *const *args, const wfi_run *r)
 {
-    run_all(params, across_packed, args, (wfi_kept_b){ args[3], keep_b }, r);
+    run_with_kept(&WFI_K(TYPE), params, args, r);
 }
 
 extern const wfi_gemm_kernels NAME;
