@@ -4,6 +4,22 @@
 #include "base/clock.h"
 #include "exec/profile.h"
 
+/* The arena is not to be had: what it would be for is what the user can change. */
+static bool no_arena(wf_ctx *c, const wfi_plan *p)
+{
+    wfi_text t = { .mem = c->mem, .max = 1400 };
+    (void)wfi_error_memory(c, "the step's intermediate values", NULL);
+    wfi_error_add(c, "; they need %zu bytes", p->arena);
+    if (c->mem->limit && wfi_plan_print_peak(p, 6, &t)) /* without a limit even this text may not be had */
+        wfi_error_add(c, "\n  %s", wfi_text_str(&t));
+    if (c->mem->limit || c->budget)
+        wfi_error_add(c, "  what can be computed again is not kept already; a smaller batch needs less");
+    else
+        wfi_error_add(c, "\n  a .memory_budget has values computed again and not kept; a smaller batch needs less");
+    wfi_text_free(&t);
+    return false;
+}
+
 static bool reserve_arena(wf_ctx *c, wfi_plan *p)
 {
     if (p->arena > c->arena_cap) {
@@ -12,7 +28,7 @@ static bool reserve_arena(wf_ctx *c, wfi_plan *p)
         c->arena = wfi_mem_alloc(c->mem, p->arena);
         c->arena_cap = c->arena ? p->arena : 0;
         if (!c->arena)
-            return wfi_error_memory(c, "the plan's arena", NULL), false;
+            return no_arena(c, p);
     }
     if (p->base == c->arena && (p->base || !p->arena) && p->runs)
         return true;

@@ -340,5 +340,7 @@ void wfi_report_text(const wfi_report *r, wfi_text *t)
     whole(r, t);
     commands(r, t);
     apart(r, t);
+    if (r->p->arena >= 1 << 20)
+        (void)wfi_plan_print_peak(r->p, 8, t);
     passes(r, t);
 }

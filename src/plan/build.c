@@ -483,14 +483,26 @@ static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget)
     return p;
 }
 
+/* What was asked for, and what the runtime's limit leaves, if that is less. */
+static size_t budget_of(const wf_ctx *c)
+{
+    const size_t idle = c->arena_cap + c->free_bytes, live = atomic_load(&c->mem->live), limit = c->mem->limit;
+    if (!limit)
+        return c->budget;
+    const size_t used = live > idle ? live - idle : 0, margin = limit / 64; /* for what is no arena */
+    const size_t room = limit > used + margin ? limit - used - margin : 1;
+    return c->budget && c->budget < room ? c->budget : room;
+}
+
 /* Where memory is bounded, the plan has the last word and not the estimate that passes go by: while it does not fit,
  * another is made for a bound that is smaller by what was missing and a little more. The smallest is kept. */
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
 {
-    wfi_plan *p = plan(c, t, c->budget);
-    double bound = (double)c->budget;
-    for (int more = 0; more < 4 && p && c->budget && p->arena > c->budget; more++) {
-        double share = (double)c->budget / (double)p->arena;
+    wfi_plan *p = plan(c, t, budget_of(c));
+    const size_t budget = budget_of(c); /* with the plan itself taken off */
+    double bound = (double)budget;
+    for (int more = 0; more < 4 && p && budget && p->arena > budget; more++) {
+        double share = (double)budget / (double)p->arena;
         wfi_plan *q = plan(c, t, (size_t)(bound *= share < 0.97 ? share : 0.97));
         if (q && q->arena < p->arena) {
             wfi_plan_free(c, p);
@@ -499,7 +511,7 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
             wfi_plan_free(c, q);
     }
     if (p) {
-        p->graph.budget = c->budget; /* what was asked for, for the report */
+        p->graph.budget = budget; /* what was asked for, for the report */
         wfi_watch_tell(c, p);
         c->st.plans++;
     }

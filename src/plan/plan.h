@@ -118,6 +118,10 @@ bool wfi_plan_keep(wfi_mem *mem, wfi_plan *p);
 /* Before the first run, when all other memory has been had: makes room for them. */
 void wfi_plan_keep_room(wfi_mem *mem, wfi_plan *p);
 
+/* Writes what holds the arena where the plan needs most of it: the command, then at most `most` values, largest first,
+ * one line each with its bytes, what makes it and where. False: out of memory, and nothing was written. */
+bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t);
+
 /* Proves from the plan alone that every command finds in memory what it was promised: each value is computed before it
  * is read, lies within its storage and the arena, and nothing that shares a byte with it is written in between. False:
  * one text that names the command. */

@@ -171,12 +171,12 @@ static void check_borrowed(wf_ctx *c, uint32_t n)
 #endif
 
 /* A plan takes a few microseconds a record. Where records move so much that this is nothing, a step is planned when it
- * is first seen: its memory is that of the plan from the start. */
+ * is first seen: its memory is that of the plan from the start. So it is where memory is bounded. */
 static bool worth_planning(wf_ctx *c, const wfi_trace *t)
 {
     enum { RECORD_BYTES = 128 << 10 };
     size_t bytes = 0;
-    if (c->budget)
+    if (c->budget || c->mem->limit)
         return true;
     for (uint32_t i = 0; i < t->n; i++)
         if (WFI_KEY_OP(t->rec[i].key) < WFI_OP_COUNT && t->rec[i].type)

@@ -77,26 +77,35 @@ static wf_tensor *transformer(wf_model *m, wf_tensor *y, int l)
     return wf_reshape(wf_nn_transformer_block(m, name[l][0], y, .heads = 4, .causal = true), WF_DIMS(ROWS, WIDTH));
 }
 
-/* Gradient steps of a chain of blocks; what they give goes to `out`. Returns the last plan's arena. */
-static size_t train(wf_tensor *(*block)(wf_model *m, wf_tensor *y, int l), wf_mode mode, size_t budget, float *out)
+typedef wf_tensor *block_fn(wf_model *m, wf_tensor *y, int l);
+
+/* Gradient steps of a chain of blocks; what they give goes to `out`. False: a step failed. */
+static bool steps(wf_ctx *c, block_fn *block, float *out)
 {
-    wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .mode = mode, .threads = 2, .memory_budget = budget });
+    static float data[ROWS * WIDTH];
     wf_model *m = wf_model_new(c);
     wf_optim *opt = wf_sgd(m, .lr = 0.05);
-    static float data[ROWS * WIDTH];
+    bool good = true;
     for (int i = 0; i < ROWS * WIDTH; i++)
         data[i] = (float)(i * 7919 % 1000) / 500 - 1;
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; good && step < STEPS; step++) {
         wf_scope around = wf_scope_begin(c, "around", .group = true), s = wf_scope_begin(c, "step");
         wf_tensor *x = wf_tensor_from(c, WF_F32, WF_DIMS(ROWS, WIDTH), data), *y = x;
         for (int l = 0; l < LAYERS; l++)
             y = block(m, y, l);
         wf_optim_step(opt, wf_mse(y, wf_neg(x)));
         y = wf_scope_return(c, s, y);
-        assert_int_equal(wf_scope_end(c, s), WF_OK);
-        assert_int_equal(wf_read(c, y, out + step * ROWS * WIDTH, sizeof data), WF_OK);
+        good = wf_scope_end(c, s) == WF_OK && wf_read(c, y, out + step * ROWS * WIDTH, sizeof data) == WF_OK;
         wf_scope_end(c, around);
     }
+    return good;
+}
+
+/* Returns the last plan's arena. */
+static size_t train(block_fn *block, wf_mode mode, size_t budget, float *out)
+{
+    wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .mode = mode, .threads = 2, .memory_budget = budget });
+    assert_true(steps(c, block, out));
     size_t arena = wf_ctx_stats(c).arena_bytes;
     assert_int_equal(wf_ctx_close(c), WF_OK);
     return arena;
@@ -105,7 +114,7 @@ static size_t train(wf_tensor *(*block)(wf_model *m, wf_tensor *y, int l), wf_mo
 static void less_and_less(void **state)
 {
     static float want[OUT], got[OUT];
-    wf_tensor *(*block)(wf_model *, wf_tensor *, int) = *state ? transformer : residual;
+    block_fn *block = *state ? transformer : residual;
     (void)train(block, WF_EAGER, 0, want);
     size_t whole = train(block, WF_LAZY, 0, got), least = whole;
     assert_memory_equal(want, got, sizeof want);
@@ -119,10 +128,40 @@ static void less_and_less(void **state)
     assert_true(least < whole * 2 / 3);
 }
 
+/* A runtime's limit is a budget: what it leaves is what steps have. Where that is not enough the error says what needs
+ * the memory, and the context goes on. */
+static void limited(void **state)
+{
+    (void)state;
+    static float want[OUT], got[OUT];
+    size_t whole = train(residual, WF_LAZY, 0, want), fitted = 0, refused = 0;
+    for (size_t limit = 6 << 20; limit > 1 << 20; limit -= whole / 8) {
+        wf_runtime *rt = wf_runtime_new(&(wf_runtime_opts){ .threads = 2, .memory_limit = limit });
+        wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .runtime = rt });
+        if (!rt || !c)
+            break;
+        if (steps(c, residual, got)) {
+            assert_memory_equal(want, got, sizeof want);
+            fitted += wf_ctx_stats(c).arena_bytes < whole;
+        } else if (strstr(wf_error(c), "intermediate values")) {
+            assert_int_equal(wf_error_status(c), WF_ERR_MEMORY);
+            assert_non_null(strstr(wf_error(c), "the arena's peak, "));
+            assert_non_null(strstr(wf_error(c), "test_recompute.c:"));
+            refused++;
+        }
+        wf_error_clear(c);
+        assert_int_equal(wf_ctx_close(c), WF_OK);
+        wf_runtime_free(rt);
+    }
+    print_message("%zu limits met by computing again, %zu refused\n", fitted, refused);
+    assert_true(fitted > 0 && refused > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(text_in_text_out),
                                         cmocka_unit_test_prestate(less_and_less, NULL),
-                                        cmocka_unit_test_prestate(less_and_less, "transformer") };
+                                        cmocka_unit_test_prestate(less_and_less, "transformer"),
+                                        cmocka_unit_test(limited) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
