@@ -176,8 +176,7 @@ static wf_status hand_out(wf_ctx *c, wfi_plan *p)
 wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
 {
     wfi_plan *p = t->plan;
-    wfi_profile *timed = WFI_UNLIKELY(c->profile) ? wfi_profile_of(c, p) : NULL;
-    uint64_t start = timed ? wfi_clock_ns() : 0;
+    uint64_t start = WFI_UNLIKELY(c->profile) ? wfi_clock_ns() : 0;
     bool ready = reserve_arena(c, p) && patch(c, p);
     if (ready) {
         if (!p->runs)
@@ -189,6 +188,7 @@ wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
         c->st.arena_bytes = p->arena;
         c->st.arena_bound = p->bound;
         c->last_plan = p;
+        wfi_profile *timed = WFI_UNLIKELY(c->profile) ? wfi_profile_of(c, p) : NULL;
         wf_status s =
             c->rt->device->api->submit(c->queue, timed ? timed->cmd : p->run, timed ? timed->n : p->nrun, NULL, 0, 0);
         if (s == WF_OK) {
