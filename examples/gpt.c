@@ -3,22 +3,17 @@
  * Pre-norm blocks, learned positions, tied to nothing: the model of Radford et al. 2019 on 256 symbols. Held-out loss
  * is in bits per byte: cross entropy over log 2. */
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 #include <weft/weft.h>
+#include "letters.h"
 #include "progress.h"
 
-extern char **environ;
-
-enum { PATH = 1024, SYMBOLS = 256 };
+enum { PATH = 1024 };
 
 typedef struct options {
     int layers, width, heads, window, batch, steps, threads, sample;
@@ -44,28 +39,6 @@ static wf_tensor *gpt(wf_model *m, const options *o, wf_tensor *ids)
                                     .init_scale = 1 / sqrt(2.0 * o->layers));
     }
     return wf_nn_linear(m, "head", wf_nn_layer_norm(m, "ln_f", x), SYMBOLS, .no_bias = true);
-}
-
-/* ---- text ---- */
-
-/* Debian's `bible` prints the whole text; it is kept beside the results. */
-static bool fetch_text(const char *path)
-{
-    char name[] = "bible", flag[] = "-f", range[] = "Gen1:1-Rev22:21";
-    char *args[] = { name, flag, range, NULL };
-    posix_spawn_file_actions_t to;
-    pid_t pid;
-    int status = -1;
-    posix_spawn_file_actions_init(&to);
-    posix_spawn_file_actions_addopen(&to, 1, path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    bool ok = posix_spawnp(&pid, name, &to, NULL, args, environ) == 0 && waitpid(pid, &status, 0) == pid && status == 0;
-    posix_spawn_file_actions_destroy(&to);
-    struct stat st;
-    if (ok && stat(path, &st) == 0 && st.st_size > 1000000)
-        return true;
-    fprintf(stderr, "gpt: the command bible gave no text (Debian: bible-kjv); give a file with --text\n");
-    unlink(path);
-    return false;
 }
 
 /* ---- training ---- */
@@ -138,21 +111,6 @@ static bool train(wf_ctx *c, wf_model *m, const options *o, const char *text, in
 
 /* ---- a sample ---- */
 
-static int draw(const float *logits, double heat, uint64_t *state)
-{
-    double p[SYMBOLS], top = logits[0], sum = 0;
-    for (int i = 1; i < SYMBOLS; i++)
-        top = logits[i] > top ? logits[i] : top;
-    for (int i = 0; i < SYMBOLS; i++)
-        sum += p[i] = exp(((double)logits[i] - top) / heat);
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    double at = (double)(*state >> 11) * 0x1p-53 * sum;
-    for (int i = 0; i < SYMBOLS; i++)
-        if ((at -= p[i]) < 0)
-            return i;
-    return ' ';
-}
-
 static void sample(wf_ctx *c, wf_model *m, const options *o)
 {
     const char start[] = "In the beginning";
@@ -171,8 +129,8 @@ static void sample(wf_ctx *c, wf_model *m, const options *o)
         if (wf_read(c, y, logits, (size_t)o->window * SYMBOLS * sizeof *logits) != WF_OK)
             break;
         wf_scope_end(c, around);
-        int next = draw(logits + (size_t)(n - 1) * SYMBOLS, 0.8, &state);
-        putchar(next >= 32 || next == '\n' ? next : '?');
+        int next = letters_draw(logits + (size_t)(n - 1) * SYMBOLS, 0.8, &state);
+        letters_put(next);
         if (n == o->window) {
             memmove(ids, ids + 1, (size_t)(n - 1) * sizeof *ids);
             n--;
@@ -240,7 +198,7 @@ static int run(const options *o)
         fprintf(stderr, "gpt: %s: %s\n", o->out, strerror(errno));
         return 1;
     }
-    if (!o->text && stat(text, &st) != 0 && !fetch_text(text))
+    if (!o->text && stat(text, &st) != 0 && !letters_fetch("gpt", text))
         return 1;
     wf_ctx *c = wf_ctx_new(WF_OPTS(wf_ctx_opts, .mode = o->mode, .threads = o->threads));
     wf_model *m = wf_model_new(c);
