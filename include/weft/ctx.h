@@ -72,7 +72,7 @@ typedef struct wf_ctx_opts {
 WF_API wf_ctx *wf_ctx_new(const wf_ctx_opts *o);
 
 /* Frees the context and everything that belongs to it. An error that is pending and was never read is written to
- * standard error, the only thing the library ever prints. Returns the status of the pending error, WF_OK if none:
+ * standard error, the only thing the library prints unasked. Returns the status of the pending error, WF_OK if none:
  * fit for main's return. NULL gives WF_ERR_ARG. */
 WF_API int wf_ctx_close(wf_ctx *c);
 
@@ -123,8 +123,9 @@ WF_API void wf_compile_wait(wf_ctx *c);
 
 typedef struct wf_explain_opts {
     WF_HEAD;
-    bool json WF_Z;    /* for programs; nanoseconds, bytes, operations */
-    bool buffers WF_Z; /* instead: where every value lies in memory, one line a command */
+    bool json WF_Z;         /* for programs; nanoseconds, bytes, operations */
+    bool buffers WF_Z;      /* instead: where every value lies in memory, one line a command */
+    const char *scope WF_Z; /* the plan that ran last for a step of this name; NULL: the last of all */
 } wf_explain_opts;
 
 /* The last plan that ran: what was run, from which of your lines, bytes and operations, the least time that this

@@ -7,14 +7,24 @@ static void write_report(const wfi_report *r, bool json, wfi_text *t)
     (json ? wfi_report_json : wfi_report_text)(r, t);
 }
 
+/* The plan that ran last for a step of that name, NULL: none. */
+static wfi_plan *plan_of(const wf_ctx *c, const char *scope)
+{
+    if (!scope)
+        return c->last_plan;
+    for (const wfi_trace *t = c->newest; t; t = t->older) /* the last used first */
+        if (t->plan && t->plan->runs && wfi_str_eq(t->plan->scope, scope))
+            return t->plan;
+    return NULL;
+}
+
 const char *wf_explain_plan_(wf_ctx *c, const wf_explain_opts *o)
 {
     static const wf_explain_opts plain;
-    if (!c || !c->last_plan)
+    o = o ? o : &plain;
+    wfi_plan *p = c ? plan_of(c, o->scope) : NULL;
+    if (!p)
         return NULL;
-    if (!o)
-        o = &plain;
-    wfi_plan *p = c->last_plan;
     wfi_text t = { .mem = c->mem };
     wfi_report r;
     if (c->last && c->last->plan == p)

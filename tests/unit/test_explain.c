@@ -39,11 +39,12 @@ static void step(wf_ctx *c, wf_var *w, float *y)
     wf_scope_end(c, around);
 }
 
-static void run(wf_ctx *c, int steps, float *y)
+static wf_var *run(wf_ctx *c, int steps, float *y)
 {
     wf_var *w = wf_var_new(c, "w", WF_F32, WF_DIMS(16, 4), numbers);
     for (int i = 0; i < steps; i++)
         step(c, w, y);
+    return w;
 }
 
 static void has(const char *text, const char *part)
@@ -59,7 +60,7 @@ static void json(void **state)
     char line[1024];
     wf_ctx *c = context(false);
     assert_null(wf_explain_plan(c));
-    run(c, 3, y);
+    wf_var *w = run(c, 3, y);
     const char *t = wf_explain_plan(c, .json = true);
     has(t, "{\"step\":\"a step\",\"runs\":2,");
     has(t, "\"kernel\":\"cpu.gemm\",\"read\":768,\"written\":128,\"flop\":1024,\"least_ns\":");
@@ -76,6 +77,14 @@ static void json(void **state)
     assert_null(c->last_plan->profile);
     has(wf_explain_plan(c), "not timed: ");
     has(wf_explain_plan(c, .buffers = true), "plan: ");
+    for (int i = 0; i < 3; i++) { /* another step: the first one is found by its name */
+        wf_scope s = wf_scope_begin(c, "another");
+        wf_assign(w, wf_mul(wf_value(w), wf_scalar(c, 0.5)));
+        assert_int_equal(wf_scope_end(c, s), WF_OK);
+    }
+    has(wf_explain_plan(c), "step another: ");
+    has(wf_explain_plan(c, .scope = "a step"), "step a step: ");
+    assert_null(wf_explain_plan(c, .scope = "no such step"));
     assert_int_equal(wf_ctx_close(c), WF_OK);
 }
 
