@@ -254,6 +254,10 @@ static int bisect(bisection *b)
                          cured ? "plans are to blame, but no pass: it is right with WEFT_MODE=eager only"
                                : "it goes wrong without any plan as well");
     }
+    if (b->output && !tell(b, "the same once more", right(b, &plain)))
+        return b->failed
+                   ? CLI_FAILED
+                   : cli_error(CLI_NO, "bisect", "two equal runs differ: the output depends on more than the plan");
     if (tell(b, "as it is", right(b, &all)))
         return cli_error(CLI_NO, "bisect", "it does not go wrong: there is nothing to find");
     return b->failed ? CLI_FAILED : blame(b, s, n);

@@ -117,6 +117,8 @@ done
 option=()
 bisect 1 always; grep -qF "it goes wrong without any plan as well" "$tmp/err" || fault "no reason"
 run 1 "$weft" bisect -- env WEFT_MODE=eager false
+# shellcheck disable=SC2016
+run 1 "$weft" bisect --output -- sh -c 'echo $$'; grep -qF "two equal runs differ" "$tmp/err" || fault "no reason"
 run 2 "$weft" bisect; err "weft bisect: a program was expected behind --"
 run 2 "$weft" bisect --; err "a program was expected behind --"
 run 2 "$weft" bisect "$victim"; err "was not expected before --"

@@ -2,6 +2,7 @@
  * log by topic; wrong names in lists. */
 #include <unistd.h>
 #include "refeval.h"
+#include "graph/body.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 
@@ -26,6 +27,30 @@ static bool turn_sub(const wfi_graph *g, wfi_graph *out)
     return ok;
 }
 static const wfi_pass broken = { "broken", turn_sub };
+
+/* ... and one that makes another operator of a member of a group: relu becomes abs */
+static bool turn_relu(const wfi_graph *g, wfi_graph *out)
+{
+    uint32_t *value = wfi_mem_array(g->mem, g->nvalue + 1, sizeof *value);
+    bool ok = value != NULL;
+    for (uint32_t k = 0; ok && k < g->nnode; k++) {
+        ok = wfi_graph_copy(out, g, k, value);
+        wfi_node *n = &out->node[k];
+        if (!ok || n->op != WFI_NODE_FUSED)
+            continue;
+        wfi_body b = { .nin = 0 };
+        const wfi_attr_item *item = wfi_attr_at(g->ids, n->payload);
+        memcpy(&b, item->data, item->bytes);
+        for (uint32_t q = 0; q < b.nop; q++)
+            b.op[q].op = b.op[q].op == WFI_OP_relu ? WFI_OP_abs : b.op[q].op;
+        n->payload = wfi_ids_attr(g->ids, WFI_NODE_FUSED, &b, wfi_body_bytes(&b));
+        ok = n->payload != 0;
+        n->hash = wfi_graph_hash(out, k);
+    }
+    wfi_mem_free(g->mem, value);
+    return ok;
+}
+static const wfi_pass broken_body = { "broken", turn_relu };
 
 typedef struct heard {
     char text[16384];
@@ -102,6 +127,27 @@ static void broken_pass(void **state)
             assert_true(!memcmp(y, right, sizeof y) == (how == 3));
         assert_int_equal(wf_ctx_close(c), WF_OK);
     }
+    plain_environment();
+}
+
+static void broken_group(void **state)
+{
+    (void)state;
+    char line[512];
+    float y[16];
+    snprintf(line, sizeof line, "it comes from %s:%d", __FILE__, SUB_LINE - 1);
+    plain_environment();
+    set("WEFT_CHECK", "ref");
+    wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .mode = WF_LAZY });
+    c->more_pass = &broken_body;
+    assert_int_equal(step(c, y), WF_OK);
+    assert_int_equal(step(c, y), WF_ERR_STATE);
+    const char *e = wf_error(c);
+    assert_non_null(
+        strstr(e, "pass broken changes values: fused(neg i0; abs t0) gives f32[4,4] at [0,0]: 0 before, 1 after"));
+    if (!strstr(e, line))
+        fail_msg("%s: no \"%s\"", e, line);
+    assert_int_equal(wf_ctx_close(c), WF_ERR_STATE);
     plain_environment();
 }
 
@@ -218,8 +264,8 @@ static void wrong_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(broken_pass), cmocka_unit_test(topics),
-                                        cmocka_unit_test(to_a_file), cmocka_unit_test(dumps),
-                                        cmocka_unit_test(wrong_names) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(broken_pass), cmocka_unit_test(broken_group),
+                                        cmocka_unit_test(topics),      cmocka_unit_test(to_a_file),
+                                        cmocka_unit_test(dumps),       cmocka_unit_test(wrong_names) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
