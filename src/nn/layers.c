@@ -2,6 +2,7 @@
 #include <math.h>
 #include "nn/model.h"
 #include "ops/op.h"
+#include "record/again.h"
 
 /* The checks that need the shape of x before any operator sees it. */
 bool wfi_layers_ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_min, int32_t rank_max, const char *site)
@@ -80,15 +81,51 @@ bool wfi_layers_positive(wf_model *m, int64_t v, const char *what, const char *c
     return v >= 1;
 }
 
+/* ---- layers that do on a known trace what they did there before (record/again.h) ---- */
+
+static int64_t layer_key(const wf_model *m, bool flag)
+{
+    return (int64_t)((uint64_t)m->id << 1 | flag);
+}
+
+static bool layer_again(wf_model *m, wfi_call *k, wf_tensor **y, const char *site)
+{
+    wf_ctx *c = m->root->ctx;
+    return k->in[0] && k->name && wfi_in_step(c, k->in[0]) && wfi_again(c, k, 1, y, site);
+}
+
+/* A leaf is taken in first. True: the call is done, or there is an error, and *y NULL. */
+static bool layer_enter(wf_model *m, wfi_call *k, wf_tensor **y, const char *site)
+{
+    wf_ctx *c = m->root->ctx;
+    if (wfi_in_step(c, k->in[0]))
+        return false;
+    return !wfi_again_enter(c, k->in[0], site) || layer_again(m, k, y, site);
+}
+
+static void layer_keep(wf_model *m, const wfi_call *k, wf_tensor *y)
+{
+    const wfi_param *p = y && k->trace ? wfi_param_seen(m, k->name, "weight") : NULL;
+    if (p)
+        wfi_again_keep(m->root->ctx, k, p->path.text + p->at, p->end - p->at, 1, &y);
+}
+
 wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t out, const wf_nn_linear_opts *o,
                          const char *site)
 {
     static const wf_nn_linear_opts plain;
+    wf_tensor *y = NULL;
     o = o ? o : &plain;
-    if (!wfi_layers_options(m, o->unnamed, "wf_nn_linear", site) ||
-        !wfi_layers_ready(m, x, "wf_nn_linear", 1, WF_RANK_MAX, site) ||
+    if (!wfi_layers_options(m, o->unnamed, "wf_nn_linear", site))
+        return NULL;
+    wfi_call call = { .what = "linear", .name = name, .args = { out, layer_key(m, o->no_bias) }, .in = { x } };
+    if (layer_again(m, &call, &y, site))
+        return y;
+    if (!wfi_layers_ready(m, x, "wf_nn_linear", 1, WF_RANK_MAX, site) ||
         !wfi_layers_positive(m, out, "the number of outputs", "wf_nn_linear", site))
         return NULL;
+    if (layer_enter(m, &call, &y, site))
+        return y;
     const wfi_type *t = wfi_type_at(&m->root->ctx->ids, wfi_tensor_type(x));
     int64_t in = t->dim[t->ndim - 1];
     static const char weight[] = "linear weight", bias[] = "linear bias";
@@ -103,7 +140,9 @@ wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
     }
     if (!w || (!b && !o->no_bias))
         return NULL;
-    return t->ndim == 2 ? affine_rows(x, w, b, site) : affine(x, w, b, site);
+    y = t->ndim == 2 ? affine_rows(x, w, b, site) : affine(x, w, b, site);
+    layer_keep(m, &call, y);
+    return y;
 }
 
 static int32_t either(int32_t own, int32_t both)

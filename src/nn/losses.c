@@ -3,6 +3,7 @@
 #include <string.h>
 #include "nn/model.h"
 #include "ops/op.h"
+#include "record/again.h"
 
 static wf_ctx *ctx_of(wf_tensor *a, wf_tensor *b)
 {
@@ -20,6 +21,29 @@ static double elements(wf_tensor *t)
 {
     uint32_t type = t ? wfi_tensor_type(t) : 0;
     return type ? (double)wfi_type_at(&t->ctx->ids, type)->elements : 1;
+}
+
+/* Does this loss, on a known trace, what it did there before (record/again.h)? Operands are taken in first; an error
+ * is for the operators behind to find. */
+static bool loss_again(wf_ctx *c, wfi_call *k, wf_loss *loss, const char *site)
+{
+    wf_tensor *out[2];
+    for (int i = 0; i < 2; i++) {
+        const wf_tensor *t = k->in[i];
+        if (c->run_now || t->ctx != c || t->flags & (WFI_H_WEAK | WFI_H_DEAD) || !wfi_again_enter(c, k->in[i], site))
+            return false;
+    }
+    if (!wfi_again(c, k, 2, out, site))
+        return false;
+    *loss = (wf_loss){ out[0], out[1] };
+    return true;
+}
+
+static void loss_keep(wf_ctx *c, const wfi_call *k, wf_loss loss)
+{
+    wf_tensor *const out[2] = { loss.sum, loss.weight };
+    if (k->trace)
+        wfi_again_keep(c, k, NULL, 0, 2, out);
 }
 
 static bool same_shape(wf_tensor *a, wf_tensor *b)
@@ -75,6 +99,10 @@ wf_loss wf_mse_(wf_tensor *a, wf_tensor *b, const char *site)
     wf_ctx *c = ctx_of(a, b);
     if (!c || !given(c, a, "wf_mse", "a", site) || !given(c, b, "wf_mse", "b", site))
         return none;
+    wf_loss loss;
+    wfi_call call = { .what = "mse", .in = { a, b } };
+    if (loss_again(c, &call, &loss, site))
+        return loss;
     if (!same_shape(a, b)) {
         char x[96] = "?", y[96] = "?";
         if (wfi_tensor_type(a) && wfi_tensor_type(b)) {
@@ -90,7 +118,8 @@ wf_loss wf_mse_(wf_tensor *a, wf_tensor *b, const char *site)
     wf_tensor *d = wf_sub_(wide(a, site), wide(b, site), site), *sq = d ? wf_square_(d, site) : NULL;
     if (!sq)
         return none;
-    wf_loss loss = { wf_sum_(sq, WF_NO_DIMS, NULL, site), wfi_emit_const(c, wfi_dtype(sq), elements(sq), site) };
+    loss = (wf_loss){ wf_sum_(sq, WF_NO_DIMS, NULL, site), wfi_emit_const(c, wfi_dtype(sq), elements(sq), site) };
+    loss_keep(c, &call, loss);
     return c->status == WF_OK ? loss : none;
 }
 

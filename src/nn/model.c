@@ -63,25 +63,28 @@ static wfi_path *find(const wfi_paths *t, const wf_model *m, uint64_t h, const c
     return NULL;
 }
 
-/* As find, but looks first at what these names gave the last time. The name's text decides, since the same address may
- * hold another one by now; parts are literals of the library. */
-static wfi_path *find_again(wfi_root *r, const wf_model *m, const char *name, const char *part)
+/* Was it asked for like this last time? The name's text decides, since the same address may hold another one by now;
+ * parts are literals of the library. */
+static inline bool asked_so(const wfi_param *p, const wf_model *m, const char *name, const char *part)
 {
+    return p->model == m && p->part == part && behind(p->path.text + p->at, name) == p->path.text + p->end;
+}
+
+/* As find, but looks first at what is expected. */
+static wfi_param *find_again(wfi_root *r, const wf_model *m, const char *name, const char *part)
+{
+    wfi_param *p;
     uint64_t h = ((uint64_t)(uintptr_t)name ^ (uint64_t)(uintptr_t)part << 7 ^ (uint64_t)(uintptr_t)m) * HASH_START;
-    struct wfi_near *near = &r->near[h >> 58];
-    if (near->param && near->part == part && near->model == m) {
-        const char *path = near->param->path.text;
-        if (behind(path + near->at, name) == path + near->end)
-            return &near->param->path;
-    }
-    wfi_path *p = find(&r->params, m, hash_of(m, name, part), name, part);
-    if (p)
-        *near = (struct wfi_near){ .param = (wfi_param *)p,
-                                   .model = m,
-                                   .part = part,
-                                   .at = m->path.n ? m->path.n + 1 : 0,
-                                   .end = p->n - (part ? strlen(part) + 1 : 0) };
-    return p;
+    wfi_param **near = &r->near[h >> 56];
+    if (*near && asked_so(*near, m, name, part))
+        return *near;
+    if (!(p = (wfi_param *)find(&r->params, m, hash_of(m, name, part), name, part)))
+        return NULL;
+    p->model = m;
+    p->part = part;
+    p->at = m->path.n ? (uint32_t)m->path.n + 1 : 0;
+    p->end = (uint32_t)(p->path.n - (part ? strlen(part) + 1 : 0));
+    return *near = p;
 }
 
 static void put(wfi_paths *t, wfi_path *p)
@@ -389,10 +392,9 @@ wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const 
         return NULL;
     o = o ? o : &plain;
     wfi_root *r = m->root;
-    wfi_path *at = name ? find_again(r, m, name, part) : NULL;
-    if (WFI_UNLIKELY(!at))
+    wfi_param *p = name ? find_again(r, m, name, part) : NULL;
+    if (WFI_UNLIKELY(!p))
         return r->ctx->status == WF_OK ? make(m, name, part, kind, dims, o, site) : NULL;
-    wfi_param *p = (wfi_param *)at;
     const wfi_type *t = wfi_type_at(&r->ctx->ids, p->var->type);
     bool same = t->ndim == dims->n && t->dtype == (o->dtype ? o->dtype : WF_F32);
     for (int32_t i = 0; same && i < dims->n; i++)
@@ -410,12 +412,17 @@ wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const 
 wf_tensor *wfi_param_known(wf_model *m, const char *name, const char *part, const char *kind, wf_dtype dtype,
                            int64_t d0, int64_t d1, const char *site)
 {
-    wfi_param *p = name ? (wfi_param *)find_again(m->root, m, name, part) : NULL;
+    wfi_param *p = name ? find_again(m->root, m, name, part) : NULL;
     if (!p || p->kind != kind)
         return NULL;
     const wfi_type *t = wfi_type_at(&m->root->ctx->ids, p->var->type);
     bool same = t->dtype == dtype && t->ndim == (d1 < 0 ? 1 : 2) && t->dim[0] == d0 && (d1 < 0 || t->dim[1] == d1);
     return same ? wf_value_(p->var, site) : NULL;
+}
+
+const wfi_param *wfi_param_seen(wf_model *m, const char *name, const char *part)
+{
+    return find_again(m->root, m, name, part);
 }
 
 wf_tensor *wfi_param_value(wf_model *m, const char *name, const char *part, const char *kind, const wf_dims *dims,

@@ -25,9 +25,13 @@ typedef struct wfi_param {
     const char *kind; /* "linear weight": what a layer made it for; NULL: anything (read from a file, wf_nn_param) */
     const char *site; /* of the call that made it */
     bool frozen;
+    /* How it was asked for last: NAME.part of model; NAME is path.text[at .. end). */
+    const wf_model *model;
+    const char *part;
+    uint32_t at, end;
 } wfi_param;
 
-enum { WFI_NEAR = 64 };
+enum { WFI_NEAR = 256 };
 
 typedef struct wfi_root {
     wfi_owned owned;
@@ -35,13 +39,8 @@ typedef struct wfi_root {
     wfi_paths params, views;
     wfi_param **sorted; /* by path */
     size_t cap_sorted;
-    struct wfi_near {
-        wfi_param *param;
-        const wf_model *model;
-        const char *part;
-        size_t at, end; /* where the name stands in the path */
-    } near[WFI_NEAR];   /* found last under such addresses of names: most programs use the same literals */
-    bool thawed;        /* of frozen weights: no optimiser takes it */
+    wfi_param *near[WFI_NEAR]; /* found last under such addresses of names: most programs use the same literals */
+    bool thawed;               /* of frozen weights: no optimiser takes it */
 } wfi_root;
 
 struct wf_model {
@@ -70,6 +69,8 @@ wfi_param *wfi_param_get(wf_model *m, const char *name, const char *part, const 
  * 0); else NULL, without an error. What a layer does on every step but its first. */
 wf_tensor *wfi_param_known(wf_model *m, const char *name, const char *part, const char *kind, wf_dtype dtype,
                            int64_t d0, int64_t d1, const char *site);
+/* m.NAME.part, if it was asked for before; NULL. */
+const wfi_param *wfi_param_seen(wf_model *m, const char *name, const char *part);
 /* Its value. */
 wf_tensor *wfi_param_value(wf_model *m, const char *name, const char *part, const char *kind, const wf_dims *dims,
                            const wf_param_opts *o, const char *site);

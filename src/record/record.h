@@ -11,6 +11,7 @@
  *   trace.c          learnt traces, side exits, eviction          run.c      records run one by one
  *   bound.c          operator + layouts -> kernel + parameters    tensor.c   leaves, reads, variables
  *   composite.c      one event and a body that a known trace skips   error.c   the pending error
+ *   again.c          calls of several records, handed out at once
  */
 #ifndef WFI_RECORD_RECORD_H
 #define WFI_RECORD_RECORD_H
@@ -30,6 +31,7 @@
 #define WFI_SCOPE_MAX   256
 #define WFI_BUF_CLASSES 128
 #define WFI_SITE_MAX    64   /* one call site may be open so often */
+#define WFI_KNOWN_CALLS 256  /* calls of several records that are remembered */
 #define WFI_NEAR_CALLS  2048 /* calls of an eager step that are remembered; more than there are operators */
 
 /* Events. They share the number space of operators, above it. */
@@ -174,6 +176,14 @@ typedef struct wfi_trace {
     bool keeps; /* holds a RETURN or RETAIN */
 } wfi_trace;
 
+typedef struct wfi_known { /* a call of several records on a known trace (again.h) */
+    const char *what, *name;
+    int64_t args[2];
+    uint64_t keybits;
+    uint32_t name_n, trace, from, to; /* records [from, to) of that trace */
+    uint32_t in[2], out[2];           /* ordinals */
+} wfi_known;
+
 typedef struct wfi_frame {
     const char *name, *site;
     uint32_t serial, own0;
@@ -265,6 +275,7 @@ struct wf_ctx {
     uint32_t exit_mask, ntrace, next_trace;
     wfi_trace *last, *newest, *oldest;
     size_t trace_bytes;
+    wfi_known known[WFI_KNOWN_CALLS];
     /* plans */
     void *arena;
     size_t arena_cap;
@@ -443,6 +454,14 @@ bool wfi_step_check(wf_ctx *c); /* fork, interrupt */
 /* ---- tensor.c ---- */
 uint64_t wfi_tensor_hash(wf_ctx *c, const wf_tensor *t); /* of the contents */
 void wfi_var_pending(wf_ctx *c, uint32_t from, uint32_t to);
+/* h is the variable's value for now; inside a composite, whose body may be skipped, nothing is remembered. */
+static inline void wfi_value_remember(const wf_ctx *c, wf_var *v, const wf_tensor *h)
+{
+    if (c->r.owner == WFI_NONE) {
+        v->val = h->tag;
+        v->val_serial = c->vserial;
+    }
+}
 wf_var *wfi_var_make(wf_ctx *c, const char *name, uint32_t type, const char *site); /* without contents */
 wf_status wfi_tensor_compute(wf_ctx *c, wf_tensor *t, const char *site);            /* t->buf and layout stand */
 

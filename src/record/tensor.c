@@ -308,10 +308,8 @@ wf_tensor *wf_value_(wf_var *v, const char *site)
         }
         h = wfi_emit_record(c, key, from, WFI_NONE, WFI_NONE, v->type, site);
     }
-    if (h && c->r.owner == WFI_NONE) {
-        v->val = h->tag;
-        v->val_serial = c->vserial;
-    }
+    if (h)
+        wfi_value_remember(c, v, h);
     return h;
 }
 
