@@ -33,7 +33,7 @@ typedef struct state { /* of all layers, f32[1,width] each */
 static wf_tensor *net(wf_model *m, const options *o, wf_tensor *ids, state *s)
 {
     static const char *const name[LAYERS_MAX] = { "rnn0", "rnn1", "rnn2", "rnn3", "rnn4", "rnn5", "rnn6", "rnn7" };
-    wf_tensor *x = wf_nn_embedding(m, "embed", ids, WF_DIMS(SYMBOLS, EMBEDDED), .scale = 0.1);
+    wf_tensor *x = wf_nn_embedding(m, "embed", ids, WF_DIMS(SYMBOLS, EMBEDDED));
     for (int i = 0; i < o->layers; i++)
         x = s ? wf_nn_lstm(m, name[i], x, o->width, .h0 = s->h[i], .c0 = s->c[i], .h_n = &s->h[i], .c_n = &s->c[i])
               : wf_nn_lstm(m, name[i], x, o->width);
