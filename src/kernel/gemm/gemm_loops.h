@@ -145,13 +145,13 @@ static next_block next_of(const wfi_gemm *g, const E *b, int64_t k, int64_t n, i
                          .lines = (least(n, g->nb) * (int64_t)sizeof(E) + 63) / 64,
                          .per = (STEPS(kc) - 1) / WFI_GEMM_STEPS };
 }
-/* ... or packed, right behind this one, which is about as large. */
+/* ... or packed, right behind this one, which is about as large; size 0: there is none. */
 static next_block next_kept(const S *at, int64_t size, int64_t kc)
 {
     return (next_block){ .line = (const char *)at,
                          .stride = 64,
                          .k = size * (int64_t)sizeof(S) / 64,
-                         .lines = 1,
+                         .lines = size > 0,
                          .per = (STEPS(kc) - 1) / WFI_GEMM_STEPS };
 }
 static inline void next_step(next_block *s, wfi_tile *t)
@@ -227,7 +227,8 @@ static void across(const wfi_gemm *g, const wfi_gemm_part *p, bool pack)
                     wfi_tile t = { .k = steps, .ai = g->a_m, .ap = g->a_k, .bs = NR };
                     bool more = jc + nc < n;
                     int64_t jn = js + (more ? jc + nc : 0), pn = more ? pc : pc + kc;
-                    next_block next = kept ? next_kept(at, size, kc)
+                    bool last = !more && pn >= k && js + n >= p->n;
+                    next_block next = kept ? next_kept(at, last ? 0 : size, kc)
                                            : next_of(g, b + pn * g->b_k + jn * g->b_n, k - pn, js + n - jn, kc);
                     for (int64_t i = 0, rows; i < m; i += rows) {
                         rows = tile_rows(m, i);
