@@ -636,7 +636,7 @@ static void same_rows(wf_dtype t, const char *a, const char *b, int64_t n, wfi_r
 static void company(int isa, wfi_row_kind kind, wf_dtype t, int64_t rows, int64_t n, bool in_place)
 {
     const size_t e = t == WF_F64 ? 8 : 4, bytes = ((size_t)(rows / 5 * 6 * n) * e + 63) / 64 * 64;
-    char *x = aligned_alloc(64, bytes), *y = aligned_alloc(64, bytes), *one = aligned_alloc(64, (size_t)n * e + 64);
+    char *x = aligned_alloc(64, bytes), *y = aligned_alloc(64, bytes), *one = malloc((size_t)n * e);
     char *columns = aligned_alloc(64, ((size_t)n * e + 63) / 64 * 64);
     assert_true(x && y && one && columns);
     memset(x, 0, bytes);

@@ -311,8 +311,12 @@ static void lay_out(const job *j, desk *d, int worker)
     for (int q = 0; q < p->together; q++) {
         d->row[q] = r;
         for (int i = 0; i < WFI_ROW_SLOTS; i++) {
-            bool column = kinds[p->kind].roles[i] == 'v';
-            d->row[q].at[i] = column ? j->columns[i] : (void *)&d->single[q][i]; /* NULL: absent */
+            d->row[q].at[i] = &d->single[q][i];
+        }
+        for (int i = 0; kinds[p->kind].roles[i]; i++) {
+            if (kinds[p->kind].roles[i] == 'v') {
+                d->row[q].at[i] = j->columns[i]; /* NULL: absent */
+            }
         }
     }
 }
