@@ -10,18 +10,11 @@
 #include "base/dtype.h"
 #include "base/env.h"
 #include "plan/sites.h"
+#include "plan/builder.h"
 #include "plan/lower.h"
 #include "plan/watch.h"
 
-typedef struct builder {
-    wf_ctx *c;
-    wfi_plan *p;
-    const wfi_graph *g;
-    const wfi_bound **bound; /* of each node; NULL: no operator */
-    uint32_t *cmd_of;        /* of each node: its command, or WFI_NO_VALUE */
-    size_t cap_storage, cap_out;
-    uint32_t last_fault; /* the last command that may fail; 0: none, else its number + 1 */
-} builder;
+typedef wfi_plan_builder builder;
 
 static uint32_t new_storage(builder *b, wfi_place place, uint32_t id, size_t bytes, uint32_t first)
 {
@@ -40,11 +33,10 @@ static bool leaf_storage(builder *b, const wfi_node *n)
     const wfi_graph *g = b->g;
     uint32_t v = n->out0, id = n->payload;
     const wfi_type *t = wfi_type_at(g->ids, g->value[v].type);
-    if (n->op == WFI_NODE_VAR) /* one storage a variable, however often it is asked for */
-        for (uint32_t s = 0; s < b->p->nstorage; s++)
-            if (b->p->storage[s].place == WFI_PLACE_VAR && b->p->storage[s].id == id)
-                return b->p->value_storage[v] = s,
-                       (b->p->value_layout[v] = wfi_ids_dense(g->ids, g->value[v].type)) != 0;
+    if (n->op == WFI_NODE_VAR && b->of_var[id] != WFI_NO_VALUE) { /* one storage, however often it is asked for */
+        b->p->value_storage[v] = b->of_var[id];
+        return (b->p->value_layout[v] = wfi_ids_dense(g->ids, g->value[v].type)) != 0;
+    }
     if (n->op == WFI_NODE_CONST) {
         const double *value = wfi_attr_data(g->ids, id);
         b->p->konst[b->p->nkonst] = 0;
@@ -52,6 +44,8 @@ static bool leaf_storage(builder *b, const wfi_node *n)
         id = b->p->nkonst++;
     }
     b->p->value_storage[v] = new_storage(b, place[n->op - WFI_NODE_INPUT], id, t->bytes, 0);
+    if (n->op == WFI_NODE_VAR)
+        b->of_var[id] = b->p->value_storage[v];
     b->p->value_layout[v] = n->op == WFI_NODE_INPUT ? b->c->r.H[id]->layout : wfi_ids_dense(g->ids, g->value[v].type);
     return b->p->value_storage[v] != WFI_NO_VALUE && b->p->value_layout[v];
 }
@@ -124,114 +118,6 @@ static bool effects(builder *b)
             return false;
     }
     return true;
-}
-
-/* ---- in place ---- */
-
-static uint32_t var_storage(const wfi_plan *p, uint32_t var)
-{
-    for (uint32_t s = 0; s < p->nstorage; s++)
-        if (p->storage[s].place == WFI_PLACE_VAR && p->storage[s].id == var)
-            return s;
-    return WFI_NO_VALUE;
-}
-
-static void replace_storage(wfi_plan *p, size_t nvalue, uint32_t from, uint32_t to)
-{
-    for (size_t v = 0; v < nvalue; v++)
-        if (p->value_storage[v] == from)
-            p->value_storage[v] = to;
-    for (uint32_t i = 0; i < p->nout; i++)
-        if (p->out[i].storage == from)
-            p->out[i].storage = to;
-    p->storage[from].place = WFI_PLACE_NONE;
-}
-
-/* May the value assigned by out[i] be born in the variable's own buffer? */
-static bool born_in_var(const builder *b, uint32_t i, uint32_t *var_s)
-{
-    const wfi_plan *p = b->p;
-    const wfi_plan_out *o = &p->out[i];
-    const wfi_storage *s = &p->storage[o->storage];
-    const wfi_layout *l = wfi_layout_at(b->g->ids, o->layout);
-    if (s->place != WFI_PLACE_FRESH || !l->contiguous || l->offset || s->first + 1 < b->last_fault ||
-        (*var_s = var_storage(p, o->id)) == WFI_NO_VALUE)
-        return false;
-    if (wfi_type_at(b->g->ids, l->type)->bytes != s->bytes)
-        return false;
-    for (uint32_t j = 0; j < p->nout; j++) /* once assigned, kept by nobody else, the old value kept by nobody */
-        if (j != i && (p->out[j].storage == o->storage || p->out[j].storage == *var_s ||
-                       (p->out[j].assign && p->out[j].id == o->id)))
-            return false;
-    return true;
-}
-
-/* Is operand storage `s` of the node that made `value` one that result may overwrite, element by element? */
-static bool overwrites(const builder *b, uint32_t node, uint32_t result, uint32_t s, uint32_t layout)
-{
-    const wfi_node *n = &b->g->node[node];
-    uint32_t bits = b->bound[node]->inplace[result];
-    bool found = false;
-    for (uint32_t i = 0; i < n->nin; i++) {
-        uint32_t v = b->g->in[n->in0 + i];
-        if (v == WFI_NO_VALUE || b->p->value_storage[v] != s)
-            continue;
-        if (!(i < 32 && bits >> i & 1) || b->p->value_layout[v] != layout)
-            return false; /* also read in another way */
-        found = true;
-    }
-    return found;
-}
-
-static void inplace_vars(builder *b)
-{
-    wfi_plan *p = b->p;
-    const wfi_graph *g = b->g;
-    for (uint32_t i = 0; i < p->nout; i++) {
-        uint32_t vs;
-        if (!p->out[i].assign || !born_in_var(b, i, &vs))
-            continue;
-        uint32_t s = p->out[i].storage, value = WFI_NO_VALUE;
-        for (size_t v = 0; v < g->nvalue && value == WFI_NO_VALUE; v++)
-            if (p->value_storage[v] == s)
-                value = (uint32_t)v; /* the first is the one that was computed; views come later */
-        uint32_t node = g->value[value].node, at = p->storage[s].first;
-        bool dead = p->storage[vs].last < at;
-        if (p->storage[vs].last == at)
-            dead = overwrites(b, node, value - g->node[node].out0, vs, p->out[i].layout);
-        if (!dead)
-            continue;
-        p->storage[vs].written = true;
-        p->storage[vs].last = p->ncmd;
-        replace_storage(p, g->nvalue, s, vs);
-    }
-}
-
-/* A result takes the buffer of an operand that dies here. */
-static void donate(builder *b)
-{
-    wfi_plan *p = b->p;
-    const wfi_graph *g = b->g;
-    for (size_t k = 0; k < g->nnode; k++) {
-        const wfi_node *n = &g->node[k];
-        if (!b->bound[k] || b->cmd_of[k] == WFI_NO_VALUE)
-            continue;
-        for (uint32_t o = 0; o < n->nout; o++) {
-            uint32_t mine = p->value_storage[n->out0 + o];
-            if (p->storage[mine].place != WFI_PLACE_ARENA || p->storage[mine].first != b->cmd_of[k])
-                continue;
-            for (uint32_t i = 0; i < n->nin && i < 32; i++) {
-                uint32_t v = g->in[n->in0 + i], s = v == WFI_NO_VALUE ? WFI_NO_VALUE : p->value_storage[v];
-                if (s == WFI_NO_VALUE || s == mine || p->storage[s].place != WFI_PLACE_ARENA ||
-                    p->storage[s].last != b->cmd_of[k] || p->storage[s].bytes != p->storage[mine].bytes ||
-                    !overwrites(b, (uint32_t)k, o, s, p->value_layout[n->out0 + o]))
-                    continue;
-                p->storage[s].last = p->storage[mine].last;
-                replace_storage(p, g->nvalue, mine, s);
-                break;
-            }
-        }
-    }
 }
 
 static bool offsets(builder *b)
@@ -334,6 +220,8 @@ static bool externals(builder *b)
         if (is_ext(&p->storage[s]))
             p->ext[p->next++] = s;
     }
+    for (uint32_t i = 0; ok && i < p->nout; i++)
+        p->out[i].ext = is_ext(&p->storage[p->out[i].storage]) ? index[p->out[i].storage] : 0;
     for (uint32_t i = 0; ok && i < p->nargs; i++)
         if (p->where[i].storage != WFI_NO_VALUE && is_ext(&p->storage[p->where[i].storage]))
             p->ext_arg0[index[p->where[i].storage] + 1]++;
@@ -364,9 +252,6 @@ static void settle(builder *b)
         wfi_plan_out *o = &p->out[i];
         const wfi_storage *s = &p->storage[o->storage];
         const wfi_layout *l = wfi_layout_at(b->g->ids, o->layout);
-        for (uint32_t k = 0; k < p->next; k++)
-            if (p->ext[k] == o->storage)
-                o->ext = k;
         o->settled = o->assign && s->place == WFI_PLACE_VAR && s->id == o->id &&
                      (s->written || (l->contiguous && l->offset == 0));
         p->settled = p->settled && o->settled;
@@ -442,10 +327,8 @@ static bool build(builder *b)
     }
     if (!effects(b))
         return false;
-    if (p->reuse) {
-        inplace_vars(b);
-        donate(b);
-    }
+    if (p->reuse && !wfi_plan_inplace(b))
+        return false;
     if (!offsets(b) || !flatten(b) || !externals(b) || !wfi_plan_keep(b->c->mem, p) || !wfi_plan_join(b->c->mem, p))
         return false;
     settle(b);
@@ -466,16 +349,20 @@ static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget)
                   .p = p,
                   .g = &p->graph,
                   .bound = wfi_mem_zalloc(c->mem, nn * sizeof *b.bound),
-                  .cmd_of = wfi_mem_array(c->mem, nn, sizeof *b.cmd_of) };
+                  .cmd_of = wfi_mem_array(c->mem, nn, sizeof *b.cmd_of),
+                  .of_var = wfi_mem_array(c->mem, (size_t)c->nvar + 1, sizeof *b.of_var) };
     p->value_storage = wfi_mem_array(c->mem, nv, sizeof *p->value_storage);
     p->value_layout = wfi_mem_array(c->mem, nv, sizeof *p->value_layout);
     p->konst = wfi_mem_array(c->mem, nn, sizeof *p->konst);
-    ok = ok && b.bound && b.cmd_of && p->value_storage && p->value_layout && p->konst;
+    ok = ok && b.bound && b.cmd_of && b.of_var && p->value_storage && p->value_layout && p->konst;
+    for (size_t i = 0; ok && i <= c->nvar; i++)
+        b.of_var[i] = WFI_NO_VALUE;
     uint64_t start = wfi_clock_ns();
     ok = ok && build(&b);
     wfi_trail_time(&p->trail, "memory", wfi_clock_ns() - start, p->graph.nnode, p->ncmd);
     wfi_mem_free(c->mem, b.bound);
     wfi_mem_free(c->mem, b.cmd_of);
+    wfi_mem_free(c->mem, b.of_var);
     if (!ok) { /* the step still runs, record by record */
         wfi_plan_free(c, p);
         return NULL;
