@@ -44,7 +44,7 @@ const wfi_env_variable wfi_env_list[] = {
     { "WEFT_CHECK", "0, 1, ref", "0", "verify graphs and plans; run the reference around each pass" },
     { "WEFT_DUMP", "passes, recording, all", "", "graphs before and after passes" },
     { "WEFT_DUMP_DIR", "a folder", "the log", "where dumps go" },
-    { "WEFT_LOG", "plan, passes, fusion, all", "", "what the library tells" },
+    { "WEFT_LOG", "plan, passes, fusion, dispatch, all", "", "what the library tells" },
     { "WEFT_LOG_FILE", "a file", "standard error", "where it tells it" },
     { NULL, NULL, NULL, NULL },
 };

@@ -7,6 +7,7 @@
 #define WFI_DEVICE_DEVICE_H
 #include "base/mem.h"
 #include "base/pool.h"
+#include "base/text.h"
 #include "kernel/kernel.h"
 #include "ops_enum.h"
 
@@ -82,6 +83,7 @@ typedef struct wfi_bind {
     const char *impl;                 /* "cpu.gemm" */
     const char *order;                /* the order class of its sums, "" if it has none */
     const _Atomic(const char *) *how; /* NULL, or what carries it out at this moment, which may change */
+    wfi_text *declined;               /* NULL, or takes ", not NAME: why" of each implementation that declined */
 } wfi_bind;
 
 /* ---- what a device can do at most ---- */
@@ -118,7 +120,7 @@ typedef struct wfi_device_api {
                         uint64_t signal);
     wf_status (*wait)(wfi_queue *q, uint64_t value);
     uint64_t (*poll)(const wfi_queue *q); /* the counter now */
-    /* Why a node cannot be done (a const string; all reasons joined in b->impl's log), or NULL: bound. */
+    /* Why a node cannot be done (a const string; all reasons in b->declined), or NULL: bound. */
     const char *(*module_load)(wfi_device *d, wfi_bind *b);
     wfi_kernel_fn *(*kernel)(wfi_device *d, const wfi_bind *b);
     void (*module_free)(wfi_device *d, wfi_bind *b);

@@ -80,6 +80,25 @@ static void *add(wf_ctx *c, size_t bytes, const char *site)
     return p;
 }
 
+/* "bound matmul f32[8,16] f32[16,4] -> cpu.gemm, not cpu.other: why": topic dispatch of the log. */
+static void tell_dispatch(wf_ctx *c, const wfi_bind *b, uint32_t nin, const uint32_t *layout, const char *why,
+                          const wfi_text *declined)
+{
+    wfi_text t = { .mem = c->mem };
+    char type[192];
+    const bool composite = b->op < WFI_OP_COUNT && wfi_op_table[b->op].flags & WFI_OP_COMPOSITE;
+    wfi_text_addf(&t, "bound %s", b->op < WFI_OP_COUNT ? wfi_op_table[b->op].name : "fused");
+    for (uint32_t i = 0; i < nin; i++) {
+        const wfi_layout *l = layout[i] ? wfi_layout_at(&c->ids, layout[i]) : NULL;
+        wfi_text_addf(&t, " %s%s", l ? wfi_type_text(&c->ids, l->type, type, sizeof type) : "_",
+                      l && !l->contiguous ? "~" : "");
+    }
+    wfi_text_addf(&t, " -> %s%s\n", !why ? b->impl : composite ? "taken apart" : "none", wfi_text_str(declined));
+    if (!t.oom)
+        wfi_log_text(&c->log, "dispatch", t.p);
+    wfi_text_free(&t);
+}
+
 /* Asks the device. False without an error: it declines, *why says it. */
 static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, uint32_t nout, const uint32_t *out_type,
                 wfi_bind *b, wfi_view *view, const char **why)
@@ -106,7 +125,13 @@ static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, u
     b->threads = c->rt->threads;
     b->alias = -1;
     b->order = "";
+    wfi_text declined = { .mem = c->mem };
+    const bool told = WFI_UNLIKELY(c->log.topics != NULL) && wfi_log_on(&c->log, "dispatch");
+    b->declined = told ? &declined : NULL;
     *why = c->rt->device->api->module_load(c->rt->device, b);
+    if (told)
+        tell_dispatch(c, b, nin, layout, *why, &declined);
+    wfi_text_free(&declined);
     return *why == NULL;
 }
 

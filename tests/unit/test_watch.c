@@ -190,6 +190,29 @@ static void topics(void **state)
     plain_environment();
 }
 
+/* Each implementation is told of once for each kind of operands, with those that declined before it. */
+static void dispatch(void **state)
+{
+    (void)state;
+    heard h = { "", "" };
+    plain_environment();
+    all_steps(wf_ctx_new(&(wf_ctx_opts){ .mode = WF_LAZY, .log = "dispatch", .log_fn = hear, .log_user = &h }));
+    static const char product[] = "bound matmul f32[4,4] f32[4,4] -> cpu.gemm, not cpu.gemm.";
+    const char *line = strstr(h.text, product);
+    assert_non_null(line);
+    assert_null(strstr(line + 1, product));
+    assert_non_null(strstr(h.text, "bound relu f32[4,4] -> cpu.ew\n"));
+    assert_non_null(strstr(h.text, "bound fused f32[4,4] -> cpu.fused\n"));
+    h = (heard){ "", "" };
+    wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .mode = WF_EAGER, .log = "dispatch", .log_fn = hear, .log_user = &h });
+    wf_scope s = wf_scope_begin(c, "s");
+    (void)wf_flatten(wf_transpose(wf_tensor_from(c, WF_F32, WF_DIMS(4, 4), numbers)), 0);
+    wf_scope_end(c, s);
+    assert_non_null(strstr(h.text, "bound flatten f32[4,4] -> taken apart\n"));
+    assert_non_null(strstr(h.text, "bound contiguous f32[4,4]~ -> cpu.copy\n"));
+    assert_int_equal(wf_ctx_close(c), WF_OK);
+}
+
 static void to_a_file(void **state)
 {
     (void)state;
@@ -248,7 +271,8 @@ static void wrong_names(void **state)
     plain_environment();
     set("WEFT_LOG", "plan,plans");
     wf_ctx *c = wf_ctx_new(NULL);
-    assert_non_null(strstr(wf_error(c), "WEFT_LOG names \"plans\": plan, passes, fusion or all was expected"));
+    assert_non_null(
+        strstr(wf_error(c), "WEFT_LOG names \"plans\": plan, passes, fusion, dispatch or all was expected"));
     assert_int_equal(wf_ctx_close(c), WF_ERR_ARG);
     for (int i = 0; i < 2; i++) {
         plain_environment();
@@ -265,7 +289,8 @@ static void wrong_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(broken_pass), cmocka_unit_test(broken_group),
-                                        cmocka_unit_test(topics),      cmocka_unit_test(to_a_file),
-                                        cmocka_unit_test(dumps),       cmocka_unit_test(wrong_names) };
+                                        cmocka_unit_test(topics),      cmocka_unit_test(dispatch),
+                                        cmocka_unit_test(to_a_file),   cmocka_unit_test(dumps),
+                                        cmocka_unit_test(wrong_names) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

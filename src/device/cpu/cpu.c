@@ -162,6 +162,8 @@ static const char *bind(wfi_device *device, wfi_bind *b)
             b->order = k->order;
             if (!(why = k->bind(d, b)))
                 return NULL;
+            if (b->declined)
+                wfi_text_addf(b->declined, ", not %s: %s", k->name, why);
         }
     return why;
 }
