@@ -1,6 +1,7 @@
-/* The MLP step by hand: the same network, gradients and update as `mlp` of works_net.c, as a list of calls of Weft's
- * own kernels that was prepared once. The value of the loss is asked for on neither side, so it is not computed. What
- * Weft's recorded step costs beyond this is the price of the framework.
+/* Work by hand on Weft's own kernels. The MLP step: the same network, gradients and update as `mlp` of works_net.c, as
+ * a list of calls that was prepared once; the value of the loss is asked for on neither side, so it is not computed.
+ * And the one kernel of `rec_replay`, called as often as there. What Weft's steps cost beyond these is the price of the
+ * framework.
  */
 #include "weft_bench.h"
 
@@ -205,7 +206,53 @@ static void run(void *state)
         h->calls[i].run(h->calls[i].params, h->calls[i].args, &r);
 }
 
+/* ---- the commands of rec_replay (works_record.c): one addition of one element, again and again ---- */
+
+enum { COMMANDS = 1000 };
+
+typedef struct adds {
+    hand h;
+    void *args[COMMANDS][3];
+} adds;
+
+static void *make_adds(const bench_case *c, int threads)
+{
+    adds *a = (adds *)calloc(1, sizeof *a);
+    (void)c, (void)threads;
+    if (!a)
+        return NULL;
+    wfi_cpu_choose(&a->h.cpu, wfi_isa_best());
+    a->h.floats = bench_floats(FLOATS);
+    if (a->h.floats) {
+        mat x = matrix(&a->h, 1, 1), y = matrix(&a->h, 1, 1);
+        (void)each(&a->h, WFI_EW_add, x, x, y);
+        for (int i = 0; i < COMMANDS; i++)
+            a->args[i][0] = a->args[i][1] = x.data, a->args[i][2] = y.data;
+    }
+    if (!a->h.why && a->h.floats)
+        return a;
+    bench_fail(a->h.why ? a->h.why : "out of memory");
+    drop(a);
+    return NULL;
+}
+
+static void run_adds(void *state)
+{
+    adds *a = (adds *)state;
+    wfi_fault fault = { .set = 0 };
+    wfi_run r = { .pool = NULL, .scratch = NULL, .fault = &fault };
+    for (int i = 0; i < COMMANDS; i++)
+        a->h.calls[0].run(a->h.calls[0].params, a->args[i], &r);
+}
+
 static const bench_case cases[] = {
+    { .work = "rec_replay",
+      .mode = "hand",
+      .dtype = "f32",
+      .make = make_adds,
+      .run = run_adds,
+      .drop = drop,
+      .per = COMMANDS },
     { .work = "mlp", .mode = "hand", .dtype = "f32", .make = make, .run = run, .drop = drop },
 };
 
