@@ -34,7 +34,7 @@ enum { LINES = 4 };
 static size_t worker_bytes(const params *p)
 {
     size_t es = p->as == AS_F32 ? 4 : 8;
-    return (2 * ROWS + LINES) * TILE * es;
+    return (3 * ROWS + LINES) * TILE * es;
 }
 
 /* Channels c0 .. c0 + w of block b, rows r0 .. r0 + n. */

@@ -1,12 +1,60 @@
 /* batchnorm_rows.h - the passes of batchnorm.c for one compute type FT. Loops run over the channels of a tile, which
  * lie side by side; the compiler makes vectors of them. */
 
+/* Rows whose elements of one channel lie side by side, as in channels-first images: FT[n][TILE] at `rows`, channels
+ * `step` bytes apart at `at`. They are turned by squares of a cache line's width. */
+static void FN(turn)(FT *rows, char *at, int64_t step, int64_t n, int64_t w, bool out)
+{
+    enum { SQUARE = 64 / sizeof(FT) };
+    for (int64_t i0 = 0; i0 < n; i0 += SQUARE) {
+        for (int64_t k0 = 0; k0 < w; k0 += SQUARE) {
+            int64_t in = least(SQUARE, n - i0), kn = least(SQUARE, w - k0);
+            for (int64_t k = 0; k < kn; k++) {
+                FT *line = (FT *)(void *)(at + (k0 + k) * step) + i0, *column = rows + i0 * TILE + k0 + k;
+                for (int64_t i = 0; i < in; i++) {
+                    if (out) {
+                        line[i] = column[i * TILE];
+                    } else {
+                        column[i * TILE] = line[i];
+                    }
+                }
+            }
+        }
+    }
+}
+
+static bool FN(turned)(const params *p, int slot, int op)
+{
+    return is_native(p->type[slot]) && nest_step(&p->rows, op) == (int64_t)sizeof(FT);
+}
+
+/* All rows of a piece that lie so, to or from FT[ROWS][TILE]. */
+static void FN(turn_piece)(const job *j, const piece *q, int slot, int op, FT *rows, bool out)
+{
+    const params *p = j->p;
+    cursor c;
+    nest_at(&p->rows, q->r0, &c);
+    for (int64_t i = 0, n; i < q->n; i += n) {
+        n = least(nest_left(&p->rows, &c), q->n - i);
+        char *at = (char *)j->args[slot] + c.off[op] + q->c0 * p->step[slot];
+        FN(turn)(rows + i * TILE, at, p->step[slot], n, q->w, out);
+        nest_next(&p->rows, &c, n);
+    }
+}
+
 /* Pointers to rows of an operand: to the tensor itself, or to copies of type FT in `desk`, FT[ROWS][TILE]. */
 static void FN(rows_of)(const job *j, const piece *q, int slot, int op, FT *desk, const FT **row)
 {
     const params *p = j->p;
     bool direct = is_native(p->type[slot]) && (p->step[slot] == (int64_t)sizeof(FT) || q->w == 1);
     cursor c;
+    if (!direct && FN(turned)(p, slot, op)) {
+        FN(turn_piece)(j, q, slot, op, desk, false);
+        for (int64_t i = 0; i < q->n; i++) {
+            row[i] = desk + i * TILE;
+        }
+        return;
+    }
     nest_at(&p->rows, q->r0, &c);
     for (int64_t i = 0; i < q->n; i++) {
         const char *at = (const char *)j->args[slot] + c.off[op] + q->c0 * p->step[slot];
@@ -260,9 +308,11 @@ static void FN(block_result)(const job *j, const piece *q, char *desk)
 {
     const params *p = j->p;
     FT *copy = (FT *)(void *)desk, *copy2 = copy + ROWS * TILE, *m = copy2 + ROWS * TILE, *line = m + TILE;
+    FT *result = line + TILE; /* FT[ROWS][TILE] */
     const FT *a = (const FT *)(const void *)j->coef + q->c0, *b = a + p->n, *c = b + p->n;
     const FT *x[ROWS], *dy[ROWS];
     bool direct = is_native(p->type[OUT]) && (p->step[OUT] == (int64_t)sizeof(FT) || q->w == 1);
+    bool turned = !direct && FN(turned)(p, OUT, OP_OUT);
     FN(rows_of)(j, q, X, OP_X, copy, x);
     if (p->kind == WFI_BATCHNORM_GRAD) {
         FN(rows_of)(j, q, DY, OP_DY, copy2, dy);
@@ -272,15 +322,18 @@ static void FN(block_result)(const job *j, const piece *q, char *desk)
     nest_at(&p->rows, q->r0, &at);
     for (int64_t i = 0; i < q->n; i++) {
         char *out = (char *)j->args[OUT] + at.off[OP_OUT] + q->c0 * p->step[OUT];
-        FT *to = direct ? (FT *)(void *)out : line;
+        FT *to = direct ? (FT *)(void *)out : turned ? result + i * TILE : line;
         if (p->kind == WFI_BATCHNORM_GRAD) {
             FN(grad_row)(to, x[i], dy[i], m, a, b, c, q->w);
         } else {
             FN(train_row)(to, x[i], a, b, c, q->w);
         }
-        if (!direct) {
+        if (!direct && !turned) {
             store_line(p->as, out, line, p->type[OUT], q->w, p->step[OUT]);
         }
         nest_next(&p->rows, &at, 1);
+    }
+    if (turned) {
+        FN(turn_piece)(j, q, OUT, OP_OUT, result, true);
     }
 }
