@@ -278,15 +278,23 @@ static char *finish(wfi_text *t)
     return t->p;
 }
 
+/* Once, before the thread that reads it is there. */
+static bool write_prelude(wfi_generator *g)
+{
+    wfi_text t = { .mem = g->mem };
+    for (const char *const *piece = wfi_code_prelude; *piece && !g->prelude; piece++)
+        wfi_text_add(&t, *piece);
+    if (!g->prelude)
+        g->prelude = finish(&t);
+    return g->prelude != NULL;
+}
+
 static bool write_text(wfi_generator *g, kernel *k)
 {
-    wfi_text t = { .mem = g->mem }, p = { .mem = g->mem };
-    for (const char *const *piece = wfi_code_prelude; *piece && !g->prelude; piece++)
-        wfi_text_add(&p, *piece);
-    g->prelude = g->prelude ? g->prelude : finish(&p);
+    wfi_text t = { .mem = g->mem };
     wfi_code_render(&k->spec, &t);
     k->text = finish(&t);
-    return g->prelude && k->text;
+    return k->text != NULL;
 }
 
 static kernel *add(wfi_generator *g, const wfi_code_spec *s, kernel **bucket)
@@ -295,7 +303,7 @@ static kernel *add(wfi_generator *g, const wfi_code_spec *s, kernel **bucket)
     if (!k)
         return NULL;
     k->spec = *s;
-    if (!write_text(g, k) || !start(g)) {
+    if (!write_prelude(g) || !write_text(g, k) || !start(g)) {
         wfi_mem_free(g->mem, k->text);
         wfi_mem_free(g->mem, k);
         return NULL;
