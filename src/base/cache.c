@@ -13,6 +13,7 @@
 #include "base/text.h"
 
 enum { ENTRY_MAX = 64 << 20 };
+enum { HOUR = 3600, DAY = 24 * HOUR, UNUSED = 60 * DAY }; /* seconds */
 
 /* The end of an entry. */
 typedef struct seal {
@@ -122,19 +123,6 @@ static bool open_temporary(wfi_cache *c)
     return c->temporary = open_path(c);
 }
 
-bool wfi_cache_open(wfi_cache *c, const char *name)
-{
-    *c = (wfi_cache){ .dir = -1, .work = -1, .lock = -1 };
-    if (open_shared(c, name))
-        return true;
-    char why[sizeof c->why];
-    memcpy(why, c->why, sizeof why);
-    if (!open_temporary(c))
-        return false;
-    memcpy(c->why, why, sizeof why);
-    return true;
-}
-
 /* Empties a folder that holds files only. */
 static void empty(int dir)
 {
@@ -147,6 +135,57 @@ static void empty(int dir)
             (void)unlinkat(dir, e->d_name, 0);
     if (d)
         (void)closedir(d);
+}
+
+/* Seconds since a name in the folder was last written, or an entry last used; -1: not a plain file or folder of ours.
+ */
+static int64_t age_of(int dir, const char *name, bool *folder)
+{
+    struct stat st;
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+        return -1;
+    *folder = S_ISDIR(st.st_mode);
+    return *folder || S_ISREG(st.st_mode) ? (int64_t)time(NULL) - (int64_t)st.st_mtime : -1;
+}
+
+/* Takes away what processes that were killed left behind, and entries that nobody has used for long. */
+static void sweep(const wfi_cache *c)
+{
+    int fd = openat(c->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0)
+        (void)close(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        bool folder = false;
+        const int64_t age = age_of(c->dir, e->d_name, &folder);
+        const size_t n = strlen(e->d_name);
+        if (folder && wfi_str_starts(e->d_name, "work-") && age > HOUR) {
+            int old = openat(c->dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (old >= 0) {
+                empty(old);
+                (void)close(old);
+            }
+            (void)unlinkat(c->dir, e->d_name, AT_REMOVEDIR);
+        } else if (!folder && n > 3 && !strcmp(e->d_name + n - 3, ".so") && age > UNUSED)
+            (void)unlinkat(c->dir, e->d_name, 0);
+    }
+    if (d)
+        (void)closedir(d);
+}
+
+bool wfi_cache_open(wfi_cache *c, const char *name)
+{
+    *c = (wfi_cache){ .dir = -1, .work = -1, .lock = -1 };
+    if (open_shared(c, name)) {
+        sweep(c);
+        return true;
+    }
+    char why[sizeof c->why];
+    memcpy(why, c->why, sizeof why);
+    if (!open_temporary(c))
+        return false;
+    memcpy(c->why, why, sizeof why);
+    return true;
 }
 
 static void end_work(wfi_cache *c)
@@ -232,7 +271,9 @@ bool wfi_cache_find(wfi_cache *c, const wfi_cache_key key)
     int fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return says(c, "no such entry");
-    bool good = examine(c, fd, key, false);
+    bool good = examine(c, fd, key, false), folder;
+    if (good && age_of(c->dir, name, &folder) > DAY)
+        (void)futimens(fd, NULL); /* it is in use */
     (void)close(fd);
     if (!good)
         (void)unlinkat(c->dir, name, 0);

@@ -12,6 +12,7 @@
  * belong to us or to root and be writable by nobody else (a sticky folder like /tmp is let pass above folders of ours);
  * an entry must be a regular file of ours with one name and no right to write for others; and its last bytes hold the
  * key and a SHA-256 of everything before, which is computed again whenever it is opened. What is not so is not used.
+ * Entries that nobody used for 60 days go when the folder is opened, and so does what killed processes left.
  * Where no such folder can be had a private one in TMPDIR or /tmp serves until it is closed. */
 #ifndef WFI_BASE_CACHE_H
 #define WFI_BASE_CACHE_H

@@ -119,11 +119,11 @@ static void write_text(const facts *f, wfi_text *t)
         wfi_text_add(t, "\npasses     ");
     for (size_t i = 0; wfi_passes_name(i); i++)
         wfi_text_addf(t, " %s", wfi_passes_name(i));
-    wfi_text_addf(t, "\noperators   %d\ncompiler    %s\n\n%-16s %-18s %-40s %s\n", WFI_OP_COUNT,
+    wfi_text_addf(t, "\noperators   %d\ncompiler    %s\n\n%-18s %-18s %-43s %s\n", WFI_OP_COUNT,
                   f->compiler[0] ? f->compiler : "none", "variable", "value", "values", "what it does");
     for (const wfi_env_variable *v = wfi_env_list; v->name; v++) {
         const char *value = wfi_env_get(v->name);
-        wfi_text_addf(t, "%-16s %-18s %-40s %s", v->name,
+        wfi_text_addf(t, "%-18s %-18s %-43s %s", v->name,
                       value                    ? value
                       : wfi_env_empty(v->name) ? "\"\""
                                                : "-",

@@ -64,7 +64,8 @@ static const char *const flags[] = { "-x",
                                      "-fno-math-errno",
                                      "-fno-trapping-math",
                                      "-fno-stack-protector",
-                                     "-Wl,-z,noexecstack,-z,relro,-z,now" };
+                                     "-s",
+                                     "-Wl,-z,noexecstack,-z,relro,-z,now,-z,noseparate-code" };
 static const struct {
     const char *isa, *flag[FLAGS_MAX - 20];
 } isa_flags[] = {

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/cache.h"
 #include "base/dtype.h"
@@ -386,6 +387,37 @@ static void kept(void **state)
     assert_int_equal(counts_with(cache, NULL).loaded, 1);
 }
 
+static void set_age(const char *path, time_t days)
+{
+    struct timespec t[2] = { { .tv_sec = time(NULL) - days * 24 * 3600 }, { .tv_sec = time(NULL) - days * 24 * 3600 } };
+    assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+/* What is old goes, what is used stays, what killed processes left goes. */
+static void old_entries(void **state)
+{
+    (void)state;
+    char cache[100], entry[300], work[300], file[320];
+    struct stat st;
+    if (!has_compiler())
+        skip();
+    snprintf(cache, sizeof cache, "%s/old", folder);
+    assert_int_equal(counts_with(cache, NULL).compiled, 1);
+    entry_of(cache, entry, sizeof entry);
+    set_age(entry, 50);
+    assert_int_equal(counts_with(cache, NULL).loaded, 1);
+    assert_true(stat(entry, &st) == 0 && time(NULL) - st.st_mtime < 3600);
+    set_age(entry, 61);
+    snprintf(work, sizeof work, "%s/weft/kernels/work-0123", cache);
+    snprintf(file, sizeof file, "%s/new", work);
+    assert_int_equal(mkdir(work, 0700), 0);
+    int fd = open(file, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
+    set_age(work, 1);
+    assert_int_equal(counts_with(cache, NULL).compiled, 1);
+    assert_int_not_equal(access(work, F_OK), 0);
+}
+
 static void hostile_names(void **state)
 {
     (void)state;
@@ -495,9 +527,10 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text),          cmocka_unit_test(every_row), cmocka_unit_test(no_compiler),
-        cmocka_unit_test(bad_compilers), cmocka_unit_test(closing),   cmocka_unit_test(kept),
-        cmocka_unit_test(hostile_names), cmocka_unit_test(unusable),  cmocka_unit_test(races),
+        cmocka_unit_test(text),          cmocka_unit_test(every_row),     cmocka_unit_test(no_compiler),
+        cmocka_unit_test(bad_compilers), cmocka_unit_test(closing),       cmocka_unit_test(kept),
+        cmocka_unit_test(old_entries),   cmocka_unit_test(hostile_names), cmocka_unit_test(unusable),
+        cmocka_unit_test(races),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
