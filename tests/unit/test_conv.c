@@ -131,8 +131,12 @@ static double *ref_weight(const problem *p, int use_fma)
                                 }
                                 for (int64_t ox = 0; ox < y->dim[3]; ox++) {
                                     int64_t ix = ox * a->stride_w - a->pad_left + kx * a->dilation_w;
+                                    int outside = ix < 0 || ix >= x->dim[3];
+                                    if (outside && cg >= WFI_CONV_SKIP) {
+                                        continue;
+                                    }
                                     double v =
-                                        ix < 0 || ix >= x->dim[3]
+                                        outside
                                             ? 0
                                             : p->x.dense[((n * C + o / og * cg + c) * x->dim[2] + iy) * x->dim[3] + ix];
                                     acc = step(v, p->y.dense[((n * y->dim[1] + o) * y->dim[2] + oy) * y->dim[3] + ox],
@@ -309,12 +313,38 @@ static void usual_sizes(void **state)
         one(1, 3, 30, 31, 16, 7, 7, (wfi_conv_attrs){ 2, 2, 3, 3, 3, 3, 1, 1, 1 }, layout);
         one(2, 24, 12, 13, 24, 3, 3, (wfi_conv_attrs){ 2, 2, 1, 1, 1, 1, 1, 1, 24 }, layout);
         one(1, 40, 9, 10, 40, 5, 3, (wfi_conv_attrs){ 1, 1, 2, 1, 2, 1, 1, 1, 40 }, layout);
+        one(1, 32, 6, 7, 32, 2, 3, (wfi_conv_attrs){ 1, 2, 0, 0, 0, 0, 1, 1, 32 }, layout);
         one(1, 8, 9, 10, 12, 3, 3, (wfi_conv_attrs){ 1, 1, 1, 1, 1, 1, 1, 1, 4 }, layout);
         one(3, 4, 1, 50, 6, 1, 5, (wfi_conv_attrs){ 1, 2, 0, 2, 0, 2, 1, 1, 1 }, layout);
         one(1, 2, 3, 600, 3, 1, 1, (wfi_conv_attrs){ 1, 1, 0, 0, 0, 0, 1, 1, 1 }, layout);
     }
     one(1, 1024, 3, 4, 5, 1, 1, (wfi_conv_attrs){ 1, 1, 0, 0, 0, 0, 1, 1, 1 }, NHWC); /* pixels 4 KiB apart */
     one(1, 64, 3, 1100, 2, 2, 3, same, NHWC);                                         /* one row fills a block */
+}
+
+/* Weight gradients that are cut among threads: by channels, with a remainder, and by kernel rows. */
+static void cut_weight_gradients(void **state)
+{
+    static const struct {
+        int64_t sizes[7];
+        wfi_conv_attrs at;
+    } cases[] = {
+        { { 2, 130, 4, 5, 70, 3, 3 }, { 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+        { { 2, 130, 7, 6, 70, 3, 3 }, { 2, 2, 1, 1, 1, 1, 1, 1, 1 } },
+        { { 1, 264, 9, 4, 72, 3, 3 }, { 1, 2, 2, 0, 1, 3, 1, 2, 2 } },
+        { { 2, 8, 9, 10, 40, 15, 15 }, { 1, 1, 7, 7, 7, 7, 1, 1, 1 } },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            problem p;
+            rng_state = 90 + i * 4 + t;
+            make_problem(&p, cases[i].sizes, &cases[i].at, types[t], t == 0 ? NHWC : -1,
+                         t == 0 ? any_value : special_value);
+            run_problem(&p, rng_state);
+            drop_problem(&p);
+        }
+    }
 }
 
 /* dy as it comes from the gradient of a sum or a mean: one pixel again and again. */
@@ -473,7 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window_sizes), cmocka_unit_test(bad_operands),          cmocka_unit_test(repeated_dy),
         cmocka_unit_test(edge_sizes),   cmocka_unit_test(gradients_are_adjoint), cmocka_unit_test(random_problems),
-        cmocka_unit_test(usual_sizes),
+        cmocka_unit_test(usual_sizes),  cmocka_unit_test(cut_weight_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

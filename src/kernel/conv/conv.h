@@ -18,13 +18,15 @@
  *    (kh, kw, o), kh and kw descending, o ascending. Taps that a stride leaves out are skipped, kernel rows whose
  *    dy row lies outside too; columns outside enter as fma(0, w, acc).
  *  - weight gradient: per block of WFI_CONV_ROWS output rows of one image, one chain from +0 over its (oy, ox) of
- *    fma(x, dy, acc); rows whose x row lies outside are skipped, columns outside enter as fma(0, dy, acc). The block
- *    results are added, from +0, in order of (n, block). */
+ *    fma(x, dy, acc); rows whose x row lies outside are skipped. Columns outside are skipped where a group has
+ *    WFI_CONV_SKIP channels of input, else they enter as fma(0, dy, acc): an infinite or NaN dy there makes a NaN.
+ *    The block results are added, from +0, in order of (n, block). */
 #ifndef WFI_KERNEL_CONV_CONV_H
 #define WFI_KERNEL_CONV_CONV_H
 #include "kernel/kernel.h"
 
 #define WFI_CONV_ROWS 8
+#define WFI_CONV_SKIP 16
 
 typedef struct wfi_conv_attrs {
     int64_t stride_h, stride_w;                       /* >= 1 */

@@ -44,7 +44,8 @@ typedef struct conv_room {
 } conv_room;
 
 typedef struct conv_wroom {
-    size_t acc, part, worker, worker_bytes, pack, all; /* pack: dy's place inside a worker's */
+    size_t acc, part, worker, worker_bytes, all;
+    size_t pack, sums; /* inside a worker's */
 } conv_wroom;
 
 /* Scratch for a core; false: the sizes overflow. */

@@ -33,11 +33,17 @@ static void merge(conv_core *c)
     }
 }
 
-static bool can_read(const conv_core *c, int64_t chan)
+/* Tiles can read pixels of x as they lie, ... */
+static bool is_dense(const conv_core *c, int64_t chan)
 {
     int64_t step = c->sw * c->x.s[3] * (int64_t)sizeof(T);
-    return is_native(c->x.dtype) && (c->x.s[1] == 1 || chan == 1) && c->pl <= 0 && c->kw > 0 &&
-           (c->ow - 1) * c->sw + (c->kw - 1) * c->dw - c->pl < c->iw && (chan < L || step % ALIAS_BYTES != 0);
+    return is_native(c->x.dtype) && (c->x.s[1] == 1 || chan == 1) && (chan < L || step % ALIAS_BYTES != 0);
+}
+
+/* ... and every window lies inside. */
+static bool can_read(const conv_core *c, int64_t chan)
+{
+    return is_dense(c, chan) && c->pl <= 0 && c->kw > 0 && (c->ow - 1) * c->sw + (c->kw - 1) * c->dw - c->pl < c->iw;
 }
 
 /* Input rows under rb output rows, padding included. */
@@ -153,12 +159,13 @@ WFI_INLINE void kernel_rows(const conv_core *c, int64_t oy, int64_t *ky0, int64_
     wfi_window_taps(&w, oy * c->sh - c->pt, ky0, ky1);
 }
 
-/* The first input row that output rows oy0 .. oy1-1 need goes to *first. Returns the address of the pixel at which
- * the windows of column ox0 begin in it, buffered or not. */
-static const T *block_rows(const geo *g, const void *x, int64_t ox0, int64_t oy0, int64_t oy1, T *buf, int64_t *first)
+/* The rows under output rows oy0 .. oy1-1, buffered or not: the first goes to *first, the address is that of the pixel
+ * px left of it. chan: channels to be read. */
+static const T *input_rows(const geo *g, const void *x, int64_t chan, int64_t px, int64_t oy0, int64_t oy1, T *buf,
+                           int64_t *first)
 {
     const conv_core *c = &g->c;
-    int64_t a = oy0 * c->sh - c->pt, b = (oy1 - 1) * c->sh - c->pt + (c->kh - 1) * c->dh + 1, px = c->pl - ox0 * c->sw;
+    int64_t a = oy0 * c->sh - c->pt, b = (oy1 - 1) * c->sh - c->pt + (c->kh - 1) * c->dh + 1;
     a = a > 0 ? a : 0;
     b = b < c->ih ? b : c->ih;
     *first = a;
@@ -166,9 +173,15 @@ static const T *block_rows(const geo *g, const void *x, int64_t ox0, int64_t oy0
         return (const T *)x + (a < b ? a * c->x.s[2] : 0) - px * c->x.s[3];
     }
     for (int64_t i = a; i < b; i++) {
-        fill_row(buf + (i - a) * g->line, g->pw, g->pix, at(x, i * c->x.s[2], c->x.dtype), &c->x, c->iw, g->chan, px);
+        fill_row(buf + (i - a) * g->line, g->pw, g->pix, at(x, i * c->x.s[2], c->x.dtype), &c->x, c->iw, chan, px);
     }
     return buf;
+}
+
+/* ... beginning where the windows of column ox0 do. */
+static const T *block_rows(const geo *g, const void *x, int64_t ox0, int64_t oy0, int64_t oy1, T *buf, int64_t *first)
+{
+    return input_rows(g, x, g->chan, g->c.pl - ox0 * g->c.sw, oy0, oy1, buf, first);
 }
 
 /* Stream i of `next` shall fetch rows a .. b-1 of image n within `steps` steps, if all their channels lie densely. */

@@ -6,4 +6,6 @@
 #include "kernel/conv/conv_geo.h"
 #include "kernel/conv/conv_depth.h"
 #include "kernel/conv/conv_forward.h"
+#include "kernel/conv/conv_weight_geo.h"
 #include "kernel/conv/conv_weight.h"
+#include "kernel/conv/conv_weight_depth.h"

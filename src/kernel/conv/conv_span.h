@@ -97,6 +97,12 @@ static inline void copy_pixels(T *dst, int64_t dp, const void *src, int64_t sp, 
     if (is_native(t)) {
         if ((sc == 1 || c == 1) && sp == c && dp == c) {
             memcpy(dst, src, (size_t)(n * c) * sizeof(T));
+        } else if (sc == 1 && c % L == 0) {
+            for (int64_t i = 0; i < n; i++) {
+                for (int64_t j = 0; j < c; j += L) {
+                    store(dst + i * dp + j, load((const T *)src + i * sp + j));
+                }
+            }
         } else if (sc == 1 && c >= L) {
             for (int64_t i = 0; i < n; i++) {
                 memcpy(dst + i * dp, (const T *)src + i * sp, (size_t)c * sizeof(T));

@@ -56,10 +56,10 @@ typedef struct ahead {
 } ahead;
 
 /* Row i, step p of segment s reads a[seg[s] + i * ai + p * ap], p < len (>= 1; flat: 1); the right operand runs on
- * through all segments, bp apart. add: the result is added to c. One of ai and ap is 1. */
+ * through all segments, bp apart, gap more after each. add: the result is added to c. One of ai and ap is 1. */
 WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, const T *a, ptrdiff_t ai, ptrdiff_t ap,
-                     const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, T *c, ptrdiff_t ldc,
-                     const int fetch, ahead *next)
+                     const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp, ptrdiff_t gap, T *c,
+                     ptrdiff_t ldc, const int fetch, ahead *next)
 {
     const bool unroll = STEPS > 1 && !flat && !add; /* steps a pixel apart (add) were a tenth slower unrolled */
     V r[MR_MAX][2];
@@ -120,6 +120,7 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
                 }
             }
         }
+        b += gap;
         if (fetch) {
             next->p[next->turn] = soon;
             next->turn ^= 1;
@@ -138,26 +139,39 @@ WFI_INLINE void tile(const int mr, const int nv, const int flat, const int add, 
 /* forward: rows are pixels ai apart, steps are neighbours */
 typedef void fwd_fn(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, T *c,
                     ptrdiff_t ldc, ahead *next);
-/* weight gradient: rows are neighbours, steps are pixels ap apart; the result is added to c */
-typedef void wgt_fn(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, ptrdiff_t bp,
-                    T *c, ptrdiff_t ldc, ahead *next);
+/* weight gradient: rows are neighbours, steps are pixels ap apart, those of the right operand bp apart and gap more
+ * after each segment; the result is added to c. near: without fetching ahead, for which a segment of a few pixels has
+ * no time */
+typedef struct wgt_steps {
+    ptrdiff_t ap;
+    const ptrdiff_t *seg;
+    int64_t nseg, len;
+    const T *b;
+    ptrdiff_t bp, gap;
+} wgt_steps;
+
+typedef void wgt_fn(const wgt_steps *s, const T *a, T *c, ptrdiff_t ldc, ahead *next);
 
 #define TILES(mr, nv)                                                                                                  \
     static void fwd_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
                                 T *c, ptrdiff_t ldc, ahead *next)                                                      \
     {                                                                                                                  \
-        tile(mr, nv, 0, 0, a, ai, 1, seg, nseg, len, b, (nv)*L, c, ldc, 1, next);                                      \
+        tile(mr, nv, 0, 0, a, ai, 1, seg, nseg, len, b, (nv)*L, 0, c, ldc, 1, next);                                   \
     }                                                                                                                  \
     static void flat_##mr##_##nv(const T *a, ptrdiff_t ai, const ptrdiff_t *seg, int64_t nseg, int64_t len,            \
                                  const T *b, T *c, ptrdiff_t ldc, ahead *next)                                         \
     {                                                                                                                  \
         (void)len, (void)next;                                                                                         \
-        tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, (nv)*L, c, ldc, 0, NULL);                                        \
+        tile(mr, nv, 1, 0, a, ai, 1, seg, nseg, 1, b, (nv)*L, 0, c, ldc, 0, NULL);                                     \
     }                                                                                                                  \
-    static void wgt_##mr##_##nv(const T *a, ptrdiff_t ap, const ptrdiff_t *seg, int64_t nseg, int64_t len, const T *b, \
-                                ptrdiff_t bp, T *c, ptrdiff_t ldc, ahead *next)                                        \
+    static void wgt_##mr##_##nv(const wgt_steps *s, const T *a, T *c, ptrdiff_t ldc, ahead *next)                      \
     {                                                                                                                  \
-        tile(mr, nv, 0, 1, a, 1, ap, seg, nseg, len, b, bp, c, ldc, 1, next);                                          \
+        tile(mr, nv, 0, 1, a, 1, s->ap, s->seg, s->nseg, s->len, s->b, s->bp, s->gap, c, ldc, 1, next);                \
+    }                                                                                                                  \
+    static void near_##mr##_##nv(const wgt_steps *s, const T *a, T *c, ptrdiff_t ldc, ahead *next)                     \
+    {                                                                                                                  \
+        (void)next;                                                                                                    \
+        tile(mr, nv, 0, 1, a, 1, s->ap, s->seg, s->nseg, s->len, s->b, s->bp, s->gap, c, ldc, 0, NULL);                \
     }
 
 #if WFI_LANES == 16
@@ -177,9 +191,11 @@ ROWS2(TILES, 2)
 #define FWD_NAME(mr, nv)  fwd_##mr##_##nv,
 #define FLAT_NAME(mr, nv) flat_##mr##_##nv,
 #define WGT_NAME(mr, nv)  wgt_##mr##_##nv,
+#define NEAR_NAME(mr, nv) near_##mr##_##nv,
 static fwd_fn *const fwd_tiles[2][MR_MAX] = { { ROWS1(FWD_NAME, 1) }, { ROWS2(FWD_NAME, 2) } };
 static fwd_fn *const flat_tiles[2][MR_MAX] = { { ROWS1(FLAT_NAME, 1) }, { ROWS2(FLAT_NAME, 2) } };
 static wgt_fn *const wgt_tiles[2][MR_MAX] = { { ROWS1(WGT_NAME, 1) }, { ROWS2(WGT_NAME, 2) } };
+static wgt_fn *const near_tiles[2][MR_MAX] = { { ROWS1(NEAR_NAME, 1) }, { ROWS2(NEAR_NAME, 2) } };
 
 /* n rows in tiles as even as can be, so that no tile of one or two rows waits for its own latency: `more` tiles of
  * rows + 1, then tiles of `rows`. */
