@@ -26,8 +26,9 @@
 typedef float vector __attribute__((vector_size(WFI_LANES * 4), may_alias));
 
 enum {
-    L = WFI_LANES * 4, /* elements of a block: a register of bytes, four of f32 */
-    AHEAD = 4096       /* bytes: a page, where the hardware's own prefetch stops */
+    /* Elements of a block. With one register of f32 exps wait for each other; four leave small runs padded. */
+    L = WFI_LANES * 2,
+    AHEAD = 4096 /* bytes: a page, where the hardware's own prefetch stops */
 };
 
 OP float as_bf16(float x)
@@ -39,22 +40,35 @@ OP float as_f16(float x)
     return wfi_half_of_f16(wfi_half_to_f16(x));
 }
 
-/* The next block of an input: where it lies, or padded with its first element if it is the last and shorter. */
+/* Less than a block, without a call or a loop. */
+OP void copy_tail(char *y, const char *x, int64_t bytes)
+{
+#define PIECE(k)                                                                                                       \
+    if (bytes & (k)) {                                                                                                 \
+        __builtin_memcpy(y, x, (k));                                                                                   \
+        y += (k), x += (k);                                                                                            \
+    }
+    PIECE(128)
+    PIECE(64) PIECE(32) PIECE(16) PIECE(8) PIECE(4) PIECE(2) PIECE(1)
+}
+
+/* The next block of an input: where it lies, or padded with zeros if it is the last and shorter. */
 #define INPUT(T, q, in, pad)                                                                                           \
     const T *q = in + i;                                                                                               \
     if (m < L) {                                                                                                       \
-        for (int l = 0; l < L; l++)                                                                                    \
-            pad[l] = q[l < m ? l : 0];                                                                                 \
+        __builtin_memset(pad, 0, sizeof pad);                                                                          \
+        copy_tail((char *)pad, (const char *)q, m *(int64_t)sizeof(T));                                                \
         q = pad;                                                                                                       \
     } else if (streams)                                                                                                \
-        for (int k = 0; k < (int)sizeof pad; k += 64)                                                                  \
-            __builtin_prefetch((const char *)q + AHEAD + k);
+        __builtin_prefetch((const char *)q + AHEAD);
 
+_Static_assert(L * 8 <= 256, "copy_tail");
+
+/* Types that fill no register with a block do not stream. */
 #define RESULT(y, r)                                                                                                   \
     if (m < L)                                                                                                         \
-        for (int l = 0; l < m; l++)                                                                                    \
-            y[i + l] = r[l];                                                                                           \
-    else if (streams)                                                                                                  \
+        copy_tail((char *)(y + i), (const char *)r, m *(int64_t)sizeof *r);                                            \
+    else if (streams && sizeof r % sizeof(vector) == 0)                                                                \
         for (int k = 0; k < (int)sizeof r; k += (int)sizeof(vector))                                                   \
             STREAM_VECTOR((char *)(y + i) + k, (const char *)r + k);                                                   \
     else                                                                                                               \

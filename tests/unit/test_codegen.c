@@ -365,7 +365,7 @@ static void kept(void **state)
 
     /* one bit, anywhere: not loaded, made again */
     for (off_t at = 0; at < st.st_size; at += st.st_size / 7 + 1) {
-        char byte;
+        char byte = 0;
         int fd = open(entry, O_RDWR);
         assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
         byte ^= 4;
