@@ -147,11 +147,11 @@ static bool start(wf_ctx *c)
     wfi_arena_init(&c->bound_data, c->mem);
     if (!wfi_ids_init(&c->ids, c->mem))
         return false;
-    c->type_f32 = wfi_ids_type(&c->ids, WF_F32, 0, NULL);
+    c->scalar[WF_F32] = wfi_ids_type(&c->ids, WF_F32, 0, NULL);
     c->queue = c->rt->device->api->queue_new(c->rt->device);
     wfi_step_tag(c);
     c->bind_params = wfi_mem_alloc(c->mem, WFI_BIND_PARAMS);
-    return c->queue && c->type_f32 && c->bind_params && wfi_steprec_grow(c, 256);
+    return c->queue && c->scalar[WF_F32] && c->bind_params && wfi_steprec_grow(c, 256);
 }
 
 wf_ctx *wf_ctx_new(const wf_ctx_opts *o)

@@ -104,9 +104,18 @@ wf_tensor *wfi_emit_lowered(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *co
 
 /* ---- operands ---- */
 
+/* The type of a single number; the layout 0: out of memory. */
+static uint32_t scalar_type(wf_ctx *c, wf_dtype dtype, uint32_t *layout)
+{
+    if (WFI_UNLIKELY(!c->scalar[dtype]))
+        c->scalar[dtype] = wfi_ids_type(&c->ids, dtype, 0, NULL);
+    *layout = c->scalar[dtype] ? wfi_ids_dense(&c->ids, c->scalar[dtype]) : 0;
+    return c->scalar[dtype];
+}
+
 wf_tensor *wfi_emit_weak(wf_ctx *c, wf_tensor *t, wf_dtype dtype, const char *site)
 {
-    uint32_t type = wfi_ids_type(&c->ids, dtype, 0, NULL), layout = type ? wfi_ids_dense(&c->ids, type) : 0;
+    uint32_t layout, type = scalar_type(c, dtype, &layout);
     if (!layout)
         return wfi_error_memory(c, "a type", site), NULL;
     uint64_t bits = 0;
@@ -366,7 +375,7 @@ wf_tensor *wfi_emit_const(wf_ctx *c, wf_dtype dtype, double value, const char *s
         h->u.imm = bits;
         return h;
     }
-    uint32_t type = wfi_ids_type(&c->ids, dtype, 0, NULL), layout = type ? wfi_ids_dense(&c->ids, type) : 0;
+    uint32_t layout, type = scalar_type(c, dtype, &layout);
     if (!layout)
         return wfi_error_memory(c, "a type", site), NULL;
     if (!c->run_now) {

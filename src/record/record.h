@@ -291,8 +291,8 @@ struct wf_ctx {
     uint32_t *mark; /* scratch of passes over a step's records */
     size_t cap_mark;
     uint32_t sweep;
-    uint32_t type_f32; /* rank 0 */
-    void *extra[4];    /* lists of what belongs to the context: models, optimisers, data, captures (drop on close) */
+    uint32_t scalar[WF_DTYPE_COUNT]; /* types of rank 0, 0: not asked for yet */
+    void *extra[4]; /* lists of what belongs to the context: models, optimisers, data, captures (drop on close) */
     struct wfi_owned *owned;
     wf_stats st;
 };

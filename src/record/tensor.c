@@ -97,7 +97,7 @@ wf_tensor *wf_scalar_(wf_ctx *c, double value, const char *site)
     h->u.weak = value;
     h->site = site;
     h->op = WFI_EV_SCALAR;
-    h->type = c->type_f32;
+    h->type = c->scalar[WF_F32];
     if (!wfi_handle_own(c, h)) {
         wfi_handle_unref(c, h);
         return NULL;
@@ -115,10 +115,10 @@ wf_dtype wf_tensor_dtype(const wf_tensor *t)
 
 static wf_dims dims_of(const wf_ctx *c, uint32_t type)
 {
-    wf_dims d = WF_NO_DIMS;
     if (!type)
-        return d;
+        return WF_NO_DIMS;
     const wfi_type *ty = wfi_type_at(&c->ids, type);
+    wf_dims d;
     d.n = ty->ndim;
     memcpy(d.d, ty->dim, sizeof d.d);
     return d;
