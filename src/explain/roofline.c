@@ -16,19 +16,6 @@ typedef struct account {
 
 /* ---- the work of one node ---- */
 
-static void shape_of(const wfi_graph *g, uint32_t v, wfi_axis_shape *shape, wf_dtype *dtype)
-{
-    *shape = (wfi_axis_shape){ .ndim = -1 };
-    *dtype = WF_DTYPE_NONE;
-    if (v == WFI_NO_VALUE)
-        return;
-    const wfi_type *t = wfi_type_at(g->ids, g->value[v].type);
-    *dtype = t->dtype;
-    shape->dtype = wf_dtype_name(t->dtype);
-    shape->ndim = t->ndim;
-    memcpy(shape->dim, t->dim, sizeof shape->dim);
-}
-
 /* Elements that lie in memory for a value: what repeats lies there once. */
 static double elements(const wfi_plan *p, uint32_t v)
 {
@@ -61,8 +48,7 @@ static double node_flops(const wfi_plan *p, const wfi_node *n, double *read)
     wfi_axis_shape shape[WFI_NODE_INS];
     wf_dtype dtype[WFI_NODE_INS];
     wfi_cost cost;
-    for (uint32_t i = 0; i < n->nin; i++)
-        shape_of(g, g->in[n->in0 + i], &shape[i], &dtype[i]);
+    wfi_graph_operands(g, n, shape, dtype);
     if (n->op >= WFI_OP_COUNT ||
         !wfi_op_cost(&wfi_op_table[n->op], wfi_attr_data(g->ids, n->payload), n->nin, shape, dtype, &cost))
         return 0;

@@ -74,6 +74,27 @@ uint32_t wfi_graph_add(wfi_graph *g, uint32_t op, uint32_t payload, uint32_t nin
     return nout ? n.out0 : (uint32_t)g->nnode - 1;
 }
 
+void wfi_type_describe(const wfi_ids *ids, uint32_t type, wfi_axis_shape *shape, wf_dtype *dtype)
+{
+    *shape = (wfi_axis_shape){ .ndim = -1 };
+    *dtype = WF_DTYPE_NONE;
+    if (!type)
+        return;
+    const wfi_type *t = wfi_type_at(ids, type);
+    *dtype = t->dtype;
+    shape->dtype = wf_dtype_name(t->dtype);
+    shape->ndim = t->ndim;
+    memcpy(shape->dim, t->dim, sizeof shape->dim);
+}
+
+void wfi_graph_operands(const wfi_graph *g, const wfi_node *n, wfi_axis_shape *shape, wf_dtype *dtype)
+{
+    for (uint32_t i = 0; i < n->nin; i++) {
+        const uint32_t v = g->in[n->in0 + i];
+        wfi_type_describe(g->ids, v == WFI_NO_VALUE ? 0 : g->value[v].type, &shape[i], &dtype[i]);
+    }
+}
+
 bool wfi_graph_copy(wfi_graph *g, const wfi_graph *from, uint32_t k, uint32_t *value)
 {
     const wfi_node *n = &from->node[k];

@@ -4,6 +4,7 @@
  * comes before its use. A node carries its provenance: the record of the step that it came from. */
 #ifndef WFI_GRAPH_GRAPH_H
 #define WFI_GRAPH_GRAPH_H
+#include "graph/axis.h"
 #include "graph/ids.h"
 #include "ops_enum.h"
 
@@ -53,6 +54,11 @@ typedef struct wfi_graph {
 } wfi_graph;
 
 enum { WFI_NODE_INS = 32, WFI_NODE_OUTS = 4 }; /* at most */
+
+/* A type as axis maps see it; 0: an operand that was not given. */
+void wfi_type_describe(const wfi_ids *ids, uint32_t type, wfi_axis_shape *shape, wf_dtype *dtype);
+/* The operands of node n, in order. */
+void wfi_graph_operands(const wfi_graph *g, const wfi_node *n, wfi_axis_shape *shape, wf_dtype *dtype);
 
 void wfi_graph_init(wfi_graph *g, wfi_mem *mem, wfi_ids *ids);
 void wfi_graph_free(wfi_graph *g);

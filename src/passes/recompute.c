@@ -99,18 +99,7 @@ static work measure(const wfi_graph *g, const wfi_node *n)
     wf_dtype dtype[WFI_NODE_INS];
     wfi_cost cost;
     double bytes = 0;
-    for (uint32_t i = 0; i < n->nin; i++) {
-        uint32_t v = g->in[n->in0 + i];
-        shape[i] = (wfi_axis_shape){ .ndim = -1 };
-        dtype[i] = WF_DTYPE_NONE;
-        if (v == WFI_NO_VALUE)
-            continue;
-        const wfi_type *t = wfi_type_at(g->ids, g->value[v].type);
-        dtype[i] = t->dtype;
-        shape[i].dtype = wf_dtype_name(t->dtype);
-        shape[i].ndim = t->ndim;
-        memcpy(shape[i].dim, t->dim, sizeof t->dim);
-    }
+    wfi_graph_operands(g, n, shape, dtype);
     if (n->op >= WFI_OP_COUNT || is_view(n->op) ||
         !wfi_op_cost(&wfi_op_table[n->op], wfi_attr_data(g->ids, n->payload), n->nin, shape, dtype, &cost))
         return (work){ .known = true };

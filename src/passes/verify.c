@@ -46,18 +46,7 @@ static bool results(const checker *k, const wfi_node *n)
     wf_dtype dtype[WFI_NODE_INS], rtype[WFI_NODE_OUTS];
     wfi_axis_inst x;
     char err[WFI_AXIS_ERR];
-    for (uint32_t i = 0; i < n->nin; i++) {
-        uint32_t v = g->in[n->in0 + i];
-        shape[i] = (wfi_axis_shape){ .ndim = -1 };
-        dtype[i] = WF_DTYPE_NONE;
-        if (v == WFI_NO_VALUE)
-            continue;
-        const wfi_type *t = wfi_type_at(g->ids, g->value[v].type);
-        dtype[i] = t->dtype;
-        shape[i].dtype = wf_dtype_name(t->dtype);
-        shape[i].ndim = t->ndim;
-        memcpy(shape[i].dim, t->dim, sizeof t->dim);
-    }
+    wfi_graph_operands(g, n, shape, dtype);
     if (!wfi_op_types(op, attr, n->nin, dtype, rtype, err, sizeof err) ||
         !wfi_op_bind(op, attr, n->nin, shape, dtype, NULL, &x, err, sizeof err))
         return wrong(k, err);

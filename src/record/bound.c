@@ -22,21 +22,6 @@ static inline bool same_in(const uint32_t *a, const uint32_t *b, uint32_t n)
     return true;
 }
 
-static void describe(wf_ctx *c, uint32_t nin, const uint32_t *type, wfi_axis_shape *shape, wf_dtype *dtype)
-{
-    for (uint32_t i = 0; i < nin; i++) {
-        shape[i] = (wfi_axis_shape){ .ndim = -1 };
-        dtype[i] = WF_DTYPE_NONE;
-        if (!type[i])
-            continue;
-        const wfi_type *t = wfi_type_at(&c->ids, type[i]);
-        dtype[i] = t->dtype;
-        shape[i].dtype = wf_dtype_name(t->dtype);
-        shape[i].ndim = t->ndim;
-        memcpy(shape[i].dim, t->dim, sizeof t->dim);
-    }
-}
-
 /* Result types by the operator's axis map and types rule. */
 static bool result_types(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *type, uint32_t *out, const char *site,
                          wf_tensor *const *in)
@@ -47,7 +32,8 @@ static bool result_types(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *
     wf_dtype dtype[WFI_BIND_IN], rtype[WFI_BIND_OUT];
     wfi_axis_inst x;
     char err[480] = "";
-    describe(c, nin, type, shape, dtype);
+    for (uint32_t i = 0; i < nin; i++)
+        wfi_type_describe(&c->ids, type[i], &shape[i], &dtype[i]);
     bool types = wfi_op_types(op, attr, (int)nin, dtype, rtype, err, sizeof err);
     if (!types || !wfi_op_bind(op, attr, (int)nin, shape, dtype, NULL, &x, err, sizeof err)) {
         size_t n = strlen(op->name); /* both name the operator themselves */
