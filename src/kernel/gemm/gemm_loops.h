@@ -291,7 +291,7 @@ static void packed(const wfi_gemm *g, const wfi_gemm_part *p)
                       *column = cs + (ic - is) * NR;
                     for (int64_t j = 0, cols; j < nc; j += cols, bp += NR * kc, column += sb * NR) {
                         T *ct = column;
-                        const E *from = (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n;
+                        const E *from = fresh ? (const E *)(const void *)p->b + pc * g->b_k + (jc + j) * g->b_n : NULL;
                         int64_t at = 0;
                         cols = tile_cols(nc, j);
                         if (fresh)
