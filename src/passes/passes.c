@@ -2,14 +2,17 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
+#include "passes/align.h"
 #include "passes/fuse.h"
 #include "passes/graph_text.h"
 #include "passes/recompute.h"
 #include "passes/simplify.h"
 
-const wfi_pass wfi_pass_list[] = {
-    { "simplify", wfi_simplify }, { "recompute", wfi_recompute }, { "fuse", wfi_fuse }, { NULL, NULL }
-};
+const wfi_pass wfi_pass_list[] = { { "simplify", wfi_simplify },
+                                   { "align", wfi_align },
+                                   { "recompute", wfi_recompute },
+                                   { "fuse", wfi_fuse },
+                                   { NULL, NULL } };
 
 static const char *const planning[] = { "keep",
                                         "join" }; /* steps behind the passes (src/plan) that can be left out as well */

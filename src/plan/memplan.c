@@ -156,7 +156,7 @@ static void climb(packing *p, size_t bound)
     const size_t enough = bound + bound / 256; /* what is left then is not worth the time */
     enum { TRIES = 3000, AGAIN = 200 };
     const double work = (double)p->n * p->n + 1;
-    const int most = work * TRIES > 2.5e7 ? (int)(2.5e7 / work) : TRIES; /* some ten milliseconds at most */
+    const int most = work * TRIES > 1e8 ? (int)(1e8 / work) : TRIES; /* some 50 ms at most */
     uint32_t seed = 1;
     size_t top = p->top;
     for (int i = 0; i < most && p->top > enough; i++) {

@@ -153,9 +153,9 @@ static bool differ(const wfi_graph *g, const wfi_reference_value *was, const wfi
                    size_t bytes)
 {
     const wfi_layout *lw = wfi_layout_at(g->ids, was->layout), *li = wfi_layout_at(g->ids, is->layout);
-    const wfi_type *t = wfi_type_at(g->ids, li->type);
+    const wfi_type *tw = wfi_type_at(g->ids, lw->type), *t = wfi_type_at(g->ids, li->type);
     const size_t size = wf_dtype_bytes(t->dtype);
-    if (lw->type != li->type) {
+    if (tw->dtype != t->dtype || tw->elements != t->elements) { /* a pass may give the same elements another shape */
         char a[192], b[192];
         (void)wfi_str_print(what, bytes, "the type is %s, was %s", wfi_type_text(g->ids, li->type, a, sizeof a),
                             wfi_type_text(g->ids, lw->type, b, sizeof b));
@@ -164,7 +164,7 @@ static bool differ(const wfi_graph *g, const wfi_reference_value *was, const wfi
     if (lw->contiguous && li->contiguous && !memcmp(element0(g, was), element0(g, is), t->bytes))
         return false;
     for (int64_t i = 0; i < t->elements; i++) {
-        const char *a = (const char *)was->data + place(t, lw, i) * (int64_t)size,
+        const char *a = (const char *)was->data + place(tw, lw, i) * (int64_t)size,
                    *b = (const char *)is->data + place(t, li, i) * (int64_t)size;
         if (!same_element(t->dtype, a, b, size)) {
             describe(g, li->type, i, wfi_dtype_load(t->dtype, a, 0), wfi_dtype_load(t->dtype, b, 0), what, bytes);
