@@ -115,10 +115,10 @@ wf_dtype wf_tensor_dtype(const wf_tensor *t)
 
 static wf_dims dims_of(const wf_ctx *c, uint32_t type)
 {
+    wf_dims d = WF_NO_DIMS; /* its padding, too: attributes are compared as bytes */
     if (!type)
-        return WF_NO_DIMS;
+        return d;
     const wfi_type *ty = wfi_type_at(&c->ids, type);
-    wf_dims d;
     d.n = ty->ndim;
     memcpy(d.d, ty->dim, sizeof d.d);
     return d;
