@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/process.h"
 
-enum { BUCKETS = 256, FLAGS_MAX = 40, COMPILER_SECONDS = 60, PATH_BYTES = 1024 };
+enum { BUCKETS = 256, ISA_FLAGS = 20, COMPILER_SECONDS = 60, PATH_BYTES = 1024 };
 
 typedef struct kernel {
     wfi_code code; /* first: what is handed out */
@@ -28,7 +28,7 @@ typedef struct kernel {
 struct wfi_generator {
     wfi_mem *mem;
     const char *const *flags;
-    char compiler[PATH_BYTES]; /* "": none */
+    char compiler[PATH_BYTES]; /* "": none; set before the thread starts */
     char identity[160];        /* of the compiler, part of every key */
     char *prelude;
     char search[2 * PATH_BYTES];
@@ -38,7 +38,7 @@ struct wfi_generator {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t work, done;
     pthread_t thread;
-    bool started, busy;
+    bool looked, started, busy;
     kernel *bucket[BUCKETS], *first, *last;
     wfi_generator_stats n;
     /* Of the thread alone. */
@@ -67,7 +67,7 @@ static const char *const flags[] = { "-x",
                                      "-s",
                                      "-Wl,-z,noexecstack,-z,relro,-z,now,-z,noseparate-code" };
 static const struct {
-    const char *isa, *flag[FLAGS_MAX - 20];
+    const char *isa, *flag[ISA_FLAGS]; /* NULL behind the last */
 } isa_flags[] = {
 #include "code_flags.inc"
 };
@@ -84,8 +84,12 @@ static bool identify(wfi_generator *g)
                          (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec, (unsigned long long)st.st_ino);
 }
 
+/* When the first kernel is asked for: most programs' start needs none. */
 static void find_compiler(wfi_generator *g)
 {
+    if (g->looked)
+        return;
+    g->looked = true;
     const char *named = wfi_env_get("WEFT_CC"), *one[] = { named, NULL }, *usual[] = { "cc", "gcc", "clang", NULL };
     if (wfi_env_empty("WEFT_CC"))
         g->why = "WEFT_CC is empty";
@@ -111,12 +115,14 @@ wfi_generator *wfi_generator_new(wfi_mem *mem, const char *isa)
     (void)pthread_mutex_init(&g->lock, NULL);
     (void)pthread_cond_init(&g->work, NULL);
     (void)pthread_cond_init(&g->done, NULL);
-    find_compiler(g);
     return g;
 }
 
-const char *wfi_generator_why(const wfi_generator *g)
+const char *wfi_generator_why(wfi_generator *g)
 {
+    (void)pthread_mutex_lock(&g->lock);
+    find_compiler(g);
+    (void)pthread_mutex_unlock(&g->lock);
     return g->why;
 }
 
@@ -156,7 +162,7 @@ static bool load(wfi_generator *g, kernel *k, const wfi_cache_key key)
 
 static bool compile(wfi_generator *g, kernel *k)
 {
-    char *argv[FLAGS_MAX], *env[] = { g->search, "LC_ALL=C", "TMPDIR=.", NULL };
+    char *argv[sizeof flags / sizeof *flags + ISA_FLAGS + 1], *env[] = { g->search, "LC_ALL=C", "TMPDIR=.", NULL };
     size_t n = 0;
     union { /* argv is not written to, but says so nowhere */
         const char *in;
@@ -165,7 +171,7 @@ static bool compile(wfi_generator *g, kernel *k)
     a.in = g->compiler, argv[n++] = a.out;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         a.in = flags[i], argv[n++] = a.out;
-    for (const char *const *f = g->flags; *f && n + 1 < FLAGS_MAX; f++)
+    for (const char *const *f = g->flags; *f; f++)
         if (**f)
             a.in = *f, argv[n++] = a.out;
     argv[n] = NULL;
@@ -322,13 +328,12 @@ static kernel *add(wfi_generator *g, const wfi_code_spec *s, kernel **bucket)
 
 wfi_code *wfi_generator_ask(wfi_generator *g, const wfi_code_spec *s)
 {
-    if (!g->compiler[0])
-        return NULL;
     (void)pthread_mutex_lock(&g->lock);
+    find_compiler(g);
     kernel **bucket = &g->bucket[wfi_hash64(s, sizeof *s, 0) % BUCKETS], *k = *bucket;
     while (k && memcmp(&k->spec, s, sizeof *s) != 0)
         k = k->next;
-    if (!k)
+    if (!k && g->compiler[0])
         k = add(g, s, bucket);
     (void)pthread_mutex_unlock(&g->lock);
     return k ? &k->code : NULL;

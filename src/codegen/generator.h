@@ -22,7 +22,8 @@ void wfi_generator_free(wfi_generator *g);
 
 /* The kernel for this spec, asked for if it is new. It lives as long as g. */
 wfi_code *wfi_generator_ask(wfi_generator *g, const wfi_code_spec *s);
-const char *wfi_generator_why(const wfi_generator *g);
+/* Why there is no compiler; NULL: there is one. */
+const char *wfi_generator_why(wfi_generator *g);
 
 /* Until everything that was asked for is there or has failed. */
 void wfi_generator_wait(wfi_generator *g);

@@ -11,6 +11,7 @@
 #include "passes/align.h"
 #include <string.h>
 #include "ops/op.h"
+#include "passes/views.h"
 
 typedef struct aligner {
     const wfi_graph *g;
@@ -20,11 +21,6 @@ typedef struct aligner {
     uint32_t *value;  /* of each value: the same in out; WFI_NO_VALUE: not written yet */
     uint32_t *moved;  /* of each value of a member: in out, in the component's shape; WFI_NO_VALUE: as it was */
 } aligner;
-
-static bool renames(uint32_t op)
-{
-    return op == WFI_OP_reshape || op == WFI_OP_flatten || op == WFI_OP_squeeze || op == WFI_OP_unsqueeze;
-}
 
 static bool is_ew(const wfi_node *n)
 {
@@ -46,7 +42,7 @@ static uint32_t behind(const wfi_graph *g, uint32_t v)
 {
     for (;;) {
         const wfi_node *n = &g->node[g->value[v].node];
-        if (!renames(n->op))
+        if (!wfi_op_renames(n->op))
             return v;
         const wfi_type *to = type_of(g, v), *from = type_of(g, g->in[n->in0]);
         if (!to->ndim || !from->ndim || to->dim[to->ndim - 1] != from->dim[from->ndim - 1])
@@ -227,7 +223,7 @@ static bool write_node(aligner *a, uint32_t k)
     const wfi_graph *g = a->g;
     const wfi_node *n = &g->node[k];
     const wfi_type *shape;
-    if (renames(n->op))
+    if (wfi_op_renames(n->op))
         return true;
     if (is_ew(n) && type_of(g, n->out0)->elements > 1 && can_move(a, k, &shape))
         return move_node(a, k, shape);

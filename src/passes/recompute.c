@@ -14,6 +14,7 @@
 #include "passes/recompute.h"
 #include <string.h>
 #include "ops/cost.h"
+#include "passes/views.h"
 
 #define NONE 0xffffffffu
 
@@ -54,17 +55,6 @@ typedef struct remat {
 
 /* ---- what lives when ---- */
 
-static bool is_view(uint32_t op)
-{
-    static const uint16_t views[] = { WFI_OP_reshape,   WFI_OP_flatten,     WFI_OP_squeeze, WFI_OP_unsqueeze,
-                                      WFI_OP_transpose, WFI_OP_permute,     WFI_OP_slice,   WFI_OP_flip,
-                                      WFI_OP_detach,    WFI_OP_broadcast_to };
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        if (op == views[i])
-            return true;
-    return false;
-}
-
 static void find_spans(remat *m)
 {
     const wfi_graph *g = m->g;
@@ -83,7 +73,7 @@ static void find_spans(remat *m)
         for (uint32_t i = 0; i < n->nout; i++) {
             uint32_t v = n->out0 + i;
             size_t bytes = wfi_type_at(g->ids, g->value[v].type)->bytes;
-            m->root[v] = is_view(n->op) ? m->root[g->in[n->in0]] : v;
+            m->root[v] = wfi_op_views(n->op) ? m->root[g->in[n->in0]] : v;
             m->s[v] = (span){ .first = k, .last = k, .cut = NONE };
             if (m->root[v] == v && n->op < WFI_OP_COUNT && bytes > small)
                 m->s[v].bytes = bytes;
@@ -100,7 +90,7 @@ static work measure(const wfi_graph *g, const wfi_node *n)
     wfi_cost cost;
     double bytes = 0;
     wfi_graph_operands(g, n, shape, dtype);
-    if (n->op >= WFI_OP_COUNT || is_view(n->op) ||
+    if (n->op >= WFI_OP_COUNT || wfi_op_views(n->op) ||
         !wfi_op_cost(&wfi_op_table[n->op], wfi_attr_data(g->ids, n->payload), n->nin, shape, dtype, &cost))
         return (work){ .known = true };
     for (uint32_t i = 0; i < n->nin; i++)
@@ -366,7 +356,7 @@ static uint32_t second(remat *m, uint32_t v, uint32_t at, bool *ok)
         return *ok = false, WFI_NO_VALUE;
     m->out->node[m->out->nnode - 1].flags = n->flags | WFI_NODE_NO_MERGE;
     for (uint32_t i = 0; i < n->nout; i++)
-        if (m->s[n->out0 + i].cut != NONE || is_view(n->op))
+        if (m->s[n->out0 + i].cut != NONE || wfi_op_views(n->op))
             m->late[n->out0 + i] = made + i;
     return m->late[v];
 }
@@ -378,7 +368,7 @@ static bool write_all(remat *m)
     for (uint32_t k = 0; ok && k < g->nnode; k++) {
         const wfi_node *n = &g->node[k];
         uint32_t kept[WFI_NODE_INS];
-        for (uint32_t i = 0; i < n->nin && !is_view(n->op); i++) { /* the copy takes operands from value[] */
+        for (uint32_t i = 0; i < n->nin && !wfi_op_views(n->op); i++) { /* the copy takes operands from value[] */
             uint32_t v = g->in[n->in0 + i];
             if (v == WFI_NO_VALUE)
                 continue;
@@ -386,7 +376,7 @@ static bool write_all(remat *m)
             m->value[v] = seen_at(m, v, k, &ok);
         }
         ok = ok && wfi_graph_copy(m->out, g, k, m->value);
-        for (uint32_t i = n->nin; i-- > 0 && !is_view(n->op);)
+        for (uint32_t i = n->nin; i-- > 0 && !wfi_op_views(n->op);)
             if (g->in[n->in0 + i] != WFI_NO_VALUE)
                 m->value[g->in[n->in0 + i]] = kept[i];
     }

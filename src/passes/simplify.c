@@ -12,6 +12,7 @@
 #include <string.h>
 #include "base/hash.h"
 #include "ops/op.h"
+#include "passes/views.h"
 
 typedef struct simplifier {
     const wfi_graph *g;
@@ -25,8 +26,7 @@ typedef struct simplifier {
 
 static bool only_names(uint32_t op)
 {
-    return op == WFI_OP_detach || op == WFI_OP_reshape || op == WFI_OP_flatten || op == WFI_OP_squeeze ||
-           op == WFI_OP_unsqueeze || op == WFI_OP_broadcast_to;
+    return wfi_op_renames(op) || op == WFI_OP_detach || op == WFI_OP_broadcast_to;
 }
 
 /* Is every element of v the number x? */

@@ -69,12 +69,13 @@ bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t)
         wfi_text_addf(t, ", is at command %u: ", at);
         print_node(p, &p->graph.node[p->cmd_node[at]], t);
     }
-    uint32_t n = 0;
-    for (uint32_t s = next_largest(p, at, WFI_NO_VALUE); s != WFI_NO_VALUE; s = next_largest(p, at, s)) {
-        if (n++ >= most) {
-            rest += p->storage[s].bytes;
-            continue;
+    uint32_t more = 0, s = WFI_NO_VALUE;
+    for (uint32_t k = 0; k < p->nstorage; k++)
+        if (holds(&p->storage[k], at)) {
+            rest += p->storage[k].bytes;
+            more++;
         }
+    for (uint32_t n = 0; n < most && (s = next_largest(p, at, s)) != WFI_NO_VALUE; n++) {
         uint32_t v = 0;
         while (p->value_storage[v] != s) /* the first is the one that was computed; views come later */
             v++;
@@ -82,11 +83,13 @@ bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t)
         mib(t, p->storage[s].bytes);
         wfi_text_add(t, "  ");
         print_node(p, &p->graph.node[p->graph.value[v].node], t);
+        rest -= p->storage[s].bytes;
+        more--;
     }
-    if (rest) {
+    if (more) {
         wfi_text_add(t, "\n    ");
         mib(t, rest);
-        wfi_text_addf(t, "  in %u more", n - most);
+        wfi_text_addf(t, "  in %u more", more);
     }
     wfi_text_addc(t, '\n');
     wfi_mem_free(p->graph.mem, live);
