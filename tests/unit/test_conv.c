@@ -317,6 +317,11 @@ static void usual_sizes(void **state)
         one(1, 8, 9, 10, 12, 3, 3, (wfi_conv_attrs){ 1, 1, 1, 1, 1, 1, 1, 1, 4 }, layout);
         one(3, 4, 1, 50, 6, 1, 5, (wfi_conv_attrs){ 1, 2, 0, 2, 0, 2, 1, 1, 1 }, layout);
         one(1, 2, 3, 600, 3, 1, 1, (wfi_conv_attrs){ 1, 1, 0, 0, 0, 0, 1, 1, 1 }, layout);
+        /* images so small that a tile has one pixel of each of several */
+        one(17, 20, 4, 4, 40, 3, 3, same, layout);
+        one(9, 3, 2, 3, 18, 3, 3, same, layout);
+        one(30, 6, 8, 7, 9, 3, 3, (wfi_conv_attrs){ 2, 2, 1, 1, 1, 1, 1, 1, 3 }, layout);
+        one(15, 1, 5, 1, 33, 2, 1, same, layout);
     }
     one(1, 1024, 3, 4, 5, 1, 1, (wfi_conv_attrs){ 1, 1, 0, 0, 0, 0, 1, 1, 1 }, NHWC); /* pixels 4 KiB apart */
     one(1, 64, 3, 1100, 2, 2, 3, same, NHWC);                                         /* one row fills a block */

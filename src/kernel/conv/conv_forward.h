@@ -1,7 +1,8 @@
 /* conv_forward.h - the dense core: for each block of output pixels, panels of output channels, register tiles. */
 /* A block of output pixels at work. */
 typedef struct block {
-    int64_t n, ox0, cols, oy0, oy1, first; /* first: the input row at `rows` */
+    int64_t n, images;                  /* the first image, how many */
+    int64_t ox0, cols, oy0, oy1, first; /* first: the input row at `rows` */
     const T *rows;
     ahead next;
 } block;
@@ -10,7 +11,8 @@ static block block_of(const fwd_job *job, int64_t chunk)
 {
     const geo *g = &job->g;
     int64_t cblk = chunk / g->nub % g->ncb, rblk = chunk / g->nub / g->ncb % g->nrb;
-    block k = { .n = chunk / g->nub / g->ncb / g->nrb, .ox0 = cblk * g->cb, .oy0 = rblk * g->rb };
+    block k = { .n = chunk / g->nub / g->ncb / g->nrb * g->images, .ox0 = cblk * g->cb, .oy0 = rblk * g->rb };
+    k.images = g->c.n - k.n < g->images ? g->c.n - k.n : g->images;
     k.cols = g->c.ow - k.ox0 < g->cb ? g->c.ow - k.ox0 : g->cb;
     k.oy1 = g->c.oh - k.oy0 < g->rb ? g->c.oh : k.oy0 + g->rb;
     return k;
@@ -27,7 +29,7 @@ static void look_ahead(const fwd_job *job, int64_t chunk, block *k)
     block b = block_of(job, chunk + job->threads * g->nub);
     int64_t top = b.oy0 * c->sh - c->pt, left = b.ox0 * c->sw - c->pl;
     k->next = (ahead){ { job->x, job->x }, { 0, 0 }, 0 };
-    if (g->nub > 1 || c->groups > 1 || (g->ncb > 1 && c->oh > 1)) {
+    if (g->by_image || g->nub > 1 || c->groups > 1 || (g->ncb > 1 && c->oh > 1)) {
         return;
     }
     fetch_rows(&k->next, 0, &c->x, job->x, b.n, c->n, top, top + rows_under(c, g->rb), c->ih, c->iw, c->ci, steps);
@@ -42,42 +44,46 @@ static void look_ahead(const fwd_job *job, int64_t chunk, block *k)
     }
 }
 
-/* m pixels, one panel. a: the first row of their windows; y: the first pixel's first channel of the panel. */
-WFI_INLINE void one_tile(const fwd_job *job, const T *a, int64_t nky, const T *b, int64_t m, int64_t nr, int64_t nj,
-                         void *y, ahead *next)
+/* m pixels, ai and yi apart, one panel. a: the first row of their windows; y: the first pixel's first channel of the
+ * panel. */
+WFI_INLINE void one_tile(const fwd_job *job, const T *a, int64_t ai, int64_t nky, const T *b, int64_t m, int64_t nr,
+                         int64_t nj, void *y, int64_t yi, ahead *next)
 {
     const geo *g = &job->g;
     const conv_plane *p = &g->c.y;
     fwd_fn *f = (g->len == 1 ? flat_tiles : fwd_tiles)[nr == NR][m - 1];
     T tmp[MR_MAX * NR] __attribute__((aligned(64)));
     if (is_native(p->dtype) && p->s[1] == 1 && nj == nr) {
-        f(a, g->c.sw * g->pix, job->seg, nky * g->per_row, g->len, b, y, p->s[3], next);
+        f(a, ai, job->seg, nky * g->per_row, g->len, b, y, yi, next);
         return;
     }
-    f(a, g->c.sw * g->pix, job->seg, nky * g->per_row, g->len, b, tmp, nr, next);
-    put_pixels(y, p->s[3], p->s[1], tmp, nr, m, nj, p->dtype);
+    f(a, ai, job->seg, nky * g->per_row, g->len, b, tmp, nr, next);
+    put_pixels(y, yi, p->s[1], tmp, nr, m, nj, p->dtype);
 }
 
 /* Output row oy of units u0 .. u1-1 (panels of groups, all of the group in k->rows): for each tile of pixels its
- * panels, so that its windows stay in L1. */
+ * panels, so that its windows stay in L1. The pixels of a tile are neighbours in the row, or one of each image. */
 static void unit_row(const fwd_job *job, block *k, int64_t u0, int64_t u1, int64_t oy)
 {
     const geo *g = &job->g;
     const conv_core *c = &g->c;
-    int64_t np = panels(c->co), grp = u0 / np, steps = c->kw * c->ci, ai = c->sw * g->pix, ky0, ky1;
+    int64_t np = panels(c->co), grp = u0 / np, steps = c->kw * c->ci, across = c->sw * g->pix, ky0, ky1;
     int64_t most = u1 - u0 == 1 && panel_width(c->co, u0 % np) == L ? MR1 : MR2;
+    int64_t ai = g->by_image ? g->image : across, yi = g->by_image ? c->y.s[0] : c->y.s[3];
     const T *weights = job->wp + c->kh * steps * grp * padded(c->co);
     kernel_rows(c, oy, &ky0, &ky1);
     const T *a = ky0 < ky1 ? k->rows + (oy * c->sh - c->pt + ky0 * c->dh - k->first) * g->line : k->rows;
     int64_t o = c->y0 + k->n * c->y.s[0] + grp * c->co * c->y.s[1] + oy * c->y.s[2] + k->ox0 * c->y.s[3];
-    even e = even_split(k->cols, most);
-    for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m) {
-        m = e.rows + (t < e.more);
-        for (int64_t u = u0; u < u1; u++) {
-            int64_t j0 = (u - grp * np) * NR, nr = panel_width(c->co, u - grp * np);
-            int64_t nj = c->co - j0 < nr ? c->co - j0 : nr;
-            one_tile(job, a + q * ai, ky1 - ky0, weights + c->kh * steps * j0 + ky0 * steps * nr, m, nr, nj,
-                     at_mut(job->y, o + j0 * c->y.s[1] + q * c->y.s[3], c->y.dtype), &k->next);
+    even e = even_split(g->by_image ? k->images : k->cols, most);
+    for (int64_t v = g->by_image ? k->cols : 1; v > 0; v--, a += across, o += c->y.s[3]) {
+        for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m) {
+            m = e.rows + (t < e.more);
+            for (int64_t u = u0; u < u1; u++) {
+                int64_t j0 = (u - grp * np) * NR, nr = panel_width(c->co, u - grp * np);
+                int64_t nj = c->co - j0 < nr ? c->co - j0 : nr;
+                one_tile(job, a + q * ai, ai, ky1 - ky0, weights + c->kh * steps * j0 + ky0 * steps * nr, m, nr, nj,
+                         at_mut(job->y, o + j0 * c->y.s[1] + q * yi, c->y.dtype), yi, &k->next);
+            }
         }
     }
 }
@@ -95,8 +101,11 @@ static void fwd_chunk(void *arg, int64_t chunk, int worker)
     for (int64_t u = u0, ue; u < u1; u = ue) {
         ue = g->rows_first ? u1 : u + 1; /* rows_first: there is one group */
         if (u / np != last_group) {
-            const void *x = at(job->x, k.n * c->x.s[0] + u / np * c->ci * c->x.s[1], c->x.dtype);
-            k.rows = block_rows(g, x, k.ox0, k.oy0, k.oy1, buf, &k.first);
+            for (int64_t i = 0; i < k.images; i++) {
+                const void *x = at(job->x, (k.n + i) * c->x.s[0] + u / np * c->ci * c->x.s[1], c->x.dtype);
+                const T *rows = block_rows(g, x, k.ox0, k.oy0, k.oy1, buf + i * g->image, &k.first);
+                k.rows = i == 0 ? rows : k.rows;
+            }
             last_group = u / np;
         }
         for (int64_t oy = k.oy0; oy < k.oy1; oy++) {
@@ -162,5 +171,5 @@ static void run_core(const conv_core *core, const conv_room *r, void *const *arg
     if (weights == NULL) {
         pack_weights(g, args[2], wp, pool);
     }
-    wfi_pool_run(pool, g->c.n * g->nrb * g->ncb * g->nub, fwd_chunk, &job);
+    wfi_pool_run(pool, ceil_div(g->c.n, g->images) * g->nrb * g->ncb * g->nub, fwd_chunk, &job);
 }

@@ -1,6 +1,7 @@
 /* conv_geo.h - how a core is cut into blocks of output pixels, and the rows of input under a block: buffered with their
  * zero borders, or the input itself where nothing must be padded, turned or widened. */
-enum { BLOCK_BYTES = 192 * 1024, FLAT_STEPS = 16, PANEL_BYTES = 512 * 1024, ALIAS_BYTES = 4096 };
+enum { BLOCK_BYTES = 192 * 1024, FLAT_STEPS = 16, PANEL_BYTES = 512 * 1024, ALIAS_BYTES = 4096, LINE = 64 };
+enum { IMAGES_BYTES = 1 << 20 }; /* of the images that are the rows of tiles */
 
 /* How a core is cut. Nothing in here changes a result. */
 typedef struct geo {
@@ -16,6 +17,8 @@ typedef struct geo {
     int64_t units, nub;       /* panels of all groups; parts into which they are cut */
     int64_t len, per_row;     /* steps of a segment, segments of a kernel row */
     int64_t rows;             /* buffered rows */
+    int64_t images, image;    /* images of a block, elements from one to the next in its buffer */
+    bool by_image;            /* rows of a tile are images, not pixels of a row */
 } geo;
 
 WFI_INLINE int64_t ceil_div(int64_t a, int64_t b)
@@ -64,10 +67,27 @@ static double block_size(const geo *g, int64_t cb, int64_t rb)
     return (double)pixels_under(&g->c, cb) * (double)g->pix * (double)rows_under(&g->c, rb) * (double)sizeof(T);
 }
 
+/* Images narrower than a tile are high: its rows are then one pixel of several images, which fill it. Whole images are
+ * buffered, a line apart from a multiple of 4 KiB. */
+static void cut_images(geo *g)
+{
+    const conv_core *c = &g->c;
+    even images = even_split(c->n, MR2);
+    double pixels = (double)pixels_under(c, c->ow) * (double)rows_under(c, c->oh);
+    g->images = 1;
+    g->by_image = !g->depth && 5 * c->ow <= 4 * images.rows && /* rows of a tile either way */
+                  pixels * (double)c->ci * (double)(images.rows + 1) * (double)sizeof(T) <= IMAGES_BYTES;
+    if (g->by_image) {
+        g->images = images.rows + (images.more > 0);
+        g->direct = false;
+        g->pix = c->ci;
+    }
+}
+
 static void cut(geo *g)
 {
     const conv_core *c = &g->c;
-    int64_t want;
+    int64_t want, blocks;
     g->cb = c->ow > 0 ? c->ow : 1;
     while (g->cb > 4 * MR2 && block_size(g, g->cb, 1) > BLOCK_BYTES) {
         g->cb = ceil_div(ceil_div(g->cb, 2), MR2) * MR2;
@@ -77,7 +97,9 @@ static void cut(geo *g)
         g->rb = g->rb > 16 ? g->rb / 2 : g->rb - 1;
     }
     want = c->n > 0 ? ceil_div(c->threads > 1 ? 4 * c->threads : 1, c->n) : 1; /* blocks of an image */
-    if (g->ncb = ceil_div(c->ow, g->cb), ceil_div(c->oh, g->rb) * g->ncb < want && c->oh > 1) {
+    if (g->by_image) {
+        g->rb = c->oh;
+    } else if (g->ncb = ceil_div(c->ow, g->cb), ceil_div(c->oh, g->rb) * g->ncb < want && c->oh > 1) {
         g->rb = ceil_div(c->oh, ceil_div(want, g->ncb) < c->oh ? ceil_div(want, g->ncb) : c->oh);
     } else if (g->ncb < want && c->oh == 1) {
         g->cb = ceil_div(ceil_div(c->ow, want), MR2) * MR2;
@@ -86,8 +108,9 @@ static void cut(geo *g)
     g->nrb = ceil_div(c->oh > 0 ? c->oh : 1, g->rb);
     g->units = g->depth ? 1 : c->groups * panels(c->co);
     g->nub = 1;
-    if (c->n * g->nrb * g->ncb < 2 * c->threads && c->threads > 1) {
-        g->nub = ceil_div(2 * c->threads, c->n * g->nrb * g->ncb > 0 ? c->n * g->nrb * g->ncb : 1);
+    blocks = ceil_div(c->n, g->images) * g->nrb * g->ncb;
+    if (blocks < 2 * c->threads && c->threads > 1) {
+        g->nub = ceil_div(2 * c->threads, blocks > 0 ? blocks : 1);
         g->nub = g->nub < g->units ? g->nub : g->units;
     }
 }
@@ -101,13 +124,15 @@ static void geometry(const conv_core *core, geo *g)
     g->chan = g->depth ? c->groups : c->ci;
     g->direct = can_read(c, g->chan) && (!g->depth || c->groups % L == 0);
     g->pix = g->direct ? c->x.s[3] : g->depth ? ceil_div(c->groups, L) * L : c->ci;
-    if (!g->direct && !g->depth && c->ci > 0 && c->sw * c->ci * (int64_t)sizeof(T) % ALIAS_BYTES == 0) {
+    cut_images(g);
+    if (!g->direct && !g->depth && !g->by_image && c->ci > 0 && c->sw * c->ci * (int64_t)sizeof(T) % ALIAS_BYTES == 0) {
         g->pix += 64 / (int64_t)sizeof(T); /* pixels of a tile in different sets of the cache */
     }
     cut(g);
     g->rows = rows_under(c, g->rb);
     g->pw = pixels_under(c, g->cb);
     g->line = g->direct ? c->x.s[2] : g->pw * g->pix;
+    g->image = g->by_image ? g->rows * g->line + LINE / (int64_t)sizeof(T) : 0;
     g->rows_first =
         c->groups == 1 && (double)(c->kh * c->kw * c->ci) * (double)padded(c->co) * sizeof(T) <= PANEL_BYTES;
     g->len = c->ci;
@@ -131,7 +156,8 @@ static bool room(const conv_core *core, conv_room *r)
         !wfi_ck_align(seg + sizeof(T), 64, &seg) || !wfi_ck_mul((size_t)(g.c.kh * g.c.kw), (size_t)g.c.ci, &w) ||
         !wfi_ck_mul(w, (size_t)(g.depth ? ceil_div(g.c.groups, L) * L : padded(g.c.co)), &w) ||
         !wfi_ck_mul(w, (size_t)(g.depth ? 1 : g.c.groups) * sizeof(T), &w) || !wfi_ck_align(w, 64, &w) ||
-        !wfi_ck_mul((size_t)g.rows, g.direct ? 0 : (size_t)g.line, &rows) || !wfi_ck_mul(rows, sizeof(T), &rows) ||
+        !wfi_ck_mul((size_t)g.rows, g.direct ? 0 : (size_t)g.line, &rows) ||
+        !wfi_ck_mul(g.by_image ? (size_t)(g.images * g.image) : rows, sizeof(T), &rows) ||
         !wfi_ck_align(rows, 64, &rows) || !wfi_ck_mul(rows, (size_t)g.c.threads, &all) || !wfi_ck_add(all, seg, &all) ||
         !wfi_ck_add(all, w, &all)) {
         return false;

@@ -8,8 +8,6 @@ enum { WAVE_SMALL = 32 * 1024, WAVE_LARGE = 256 * 1024, WAVE_BYTES = 4 << 20, WA
  * lines. A block of few pixels has no time to fetch the next one. */
 enum { PART_BYTES = 160 * 1024, PART_CHAN = 16, NEAR_STEPS = 64 };
 
-enum { LINE = 64 };
-
 typedef struct wgt_cut {
     int64_t u, ky, k; /* panels, kernel rows and channels of a part */
 } wgt_cut;
