@@ -3,30 +3,12 @@
  * and kernel_w and so on one. With ceil the last window may reach over the end, but it starts inside the image or its
  * leading pad. What lies outside takes no part. A NaN in the window gives NaN; the first of equal elements gets the
  * gradient. */
-#include <stdio.h>
-#include "ops/op.h"
+#include "ops/pool2d_parts.h"
 
 static bool check(const wf_op_case *c, char *err, size_t bytes)
 {
-    const wfi_attr_max_pool2d *a = &c->a->max_pool2d;
-    if (c->in[0].ndim != 4)
-        snprintf(err, bytes, "max_pool2d: x has %d axes; x[N,C,H,W] was expected", (int)c->in[0].ndim);
-    else if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->dilation_h < 1 ||
-             a->dilation_w < 1)
-        snprintf(err, bytes, "max_pool2d: kernel %d, %d, stride %d, %d and dilation %d, %d must all be at least 1",
-                 (int)a->kernel_h, (int)a->kernel_w, (int)a->stride_h, (int)a->stride_w, (int)a->dilation_h,
-                 (int)a->dilation_w);
-    else if (a->pad_h < 0 || a->pad_w < 0 || 2 * a->pad_h > (a->kernel_h - 1) * a->dilation_h + 1 ||
-             2 * a->pad_w > (a->kernel_w - 1) * a->dilation_w + 1)
-        snprintf(err, bytes, "max_pool2d: pad %d, %d must be from 0 to half the kernel", (int)a->pad_h, (int)a->pad_w);
-    else if (c->in[0].dim[2] + 2 * (int64_t)a->pad_h <= (int64_t)a->dilation_h * (a->kernel_h - 1) ||
-             c->in[0].dim[3] + 2 * (int64_t)a->pad_w <= (int64_t)a->dilation_w * (a->kernel_w - 1))
-        snprintf(err, bytes, "max_pool2d: kernel %d, %d is larger than the padded images of %lld x %lld",
-                 (int)a->kernel_h, (int)a->kernel_w, (long long)c->in[0].dim[2] + 2 * (long long)a->pad_h,
-                 (long long)c->in[0].dim[3] + 2 * (long long)a->pad_w);
-    else
-        return true;
-    return false;
+    const pool2d_window w = POOL2D_WINDOW(&c->a->max_pool2d);
+    return pool2d_check("max_pool2d", &c->in[0], &w, err, bytes);
 }
 
 static void grad(const wf_vjp *v)

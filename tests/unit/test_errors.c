@@ -149,6 +149,23 @@ static void sizes(void **state)
     in_both(sizes_body);
 }
 
+static void windows_body(void)
+{
+    wf_tensor *x = wf_tensor_from(c, WF_F32, WF_DIMS(1, 1, 8, 6), zeros), *one = wf_reshape(x, WF_DIMS(1, 8, 6));
+    E(wf_max_pool2d(one, .kernel = 2), WF_ERR_SHAPE, "max_pool2d: x has 3 axes; x[N,C,H,W] was expected");
+    E(wf_avg_pool2d(x, .kernel = 2, .dilation_w = -1), WF_ERR_SHAPE,
+      "avg_pool2d: kernel 2, 2, stride 2, 2 and dilation 1, -1 must all be at least 1");
+    E(wf_max_pool2d(x, .kernel = 2, .pad_h = 2), WF_ERR_SHAPE,
+      "max_pool2d: pad 2, 0 must be from 0 to half the kernel");
+    E(wf_avg_pool2d(x, .kernel = 5, .dilation = 2), WF_ERR_SHAPE,
+      "avg_pool2d: kernel 5, 5 is larger than the padded images of 8 x 6");
+}
+static void windows(void **state)
+{
+    (void)state;
+    in_both(windows_body);
+}
+
 static void nulls_body(void)
 {
     wf_tensor *a = wf_tensor_from(c, WF_F32, WF_DIMS(2, 3), zeros), *none = NULL, *g = NULL;
@@ -369,6 +386,7 @@ int main(void)
                                         cmocka_unit_test(types),
                                         cmocka_unit_test(axes),
                                         cmocka_unit_test(sizes),
+                                        cmocka_unit_test(windows),
                                         cmocka_unit_test(nulls),
                                         cmocka_unit_test(foreign),
                                         cmocka_unit_test(variables),
