@@ -2,10 +2,20 @@
  * chan = groups rounded up to whole vectors. */
 enum { DEPTH_ROWS = 4 };
 
-/* mr pixels (ai apart) by nv vectors; taps (ky, kx), weights wl apart. */
-WFI_INLINE void depth_tile(const int mr, const int nv, const T *a, int64_t ai, int64_t line, int64_t step, int64_t kh,
-                           int64_t kw, const T *w, int64_t wl, T *c, int64_t ldc)
+/* The tile of both directions: mr rows, ai apart in a, by nv vectors of channels. Steps are `lines` runs, `line` apart in
+ * a, of `len` each, ap apart there; the right operand runs on, bp apart. add: the result is added to c.
+ * Forward: rows are pixels, steps are taps, the right operand is the weights. Weight gradient: rows are taps, steps are
+ * pixels, the right operand is dy. */
+typedef struct depth_steps {
+    int64_t lines, line, len, ap;
+    const T *b;
+    int64_t bp;
+} depth_steps;
+
+WFI_INLINE void depth_tile(const int mr, const int nv, const int add, const T *a, int64_t ai, const depth_steps *s, T *c,
+                           int64_t ldc)
 {
+    const T *b = s->b;
     V r[DEPTH_ROWS][2];
     UNROLL for (int i = 0; i < mr; i++)
     {
@@ -14,15 +24,15 @@ WFI_INLINE void depth_tile(const int mr, const int nv, const T *a, int64_t ai, i
             r[i][j] = (V){ 0 };
         }
     }
-    for (int64_t y = 0; y < kh; y++) {
-        const T *x = a + y * line;
-        for (int64_t k = 0; k < kw; k++, x += step, w += wl) {
+    for (int64_t y = 0; y < s->lines; y++) {
+        const T *x = a + y * s->line;
+        for (int64_t k = 0; k < s->len; k++, x += s->ap, b += s->bp) {
             UNROLL for (int j = 0; j < nv; j++)
             {
-                V b = load(w + j * L);
+                V right = load(b + j * L);
                 UNROLL for (int i = 0; i < mr; i++)
                 {
-                    r[i][j] = fma_(load(x + i * ai + j * L), b, r[i][j]);
+                    r[i][j] = fma_(load(x + i * ai + j * L), right, r[i][j]);
                 }
             }
         }
@@ -31,29 +41,31 @@ WFI_INLINE void depth_tile(const int mr, const int nv, const T *a, int64_t ai, i
     {
         UNROLL for (int j = 0; j < nv; j++)
         {
-            store(c + i * ldc + j * L, r[i][j]);
+            T *p = c + i * ldc + j * L;
+            store(p, add ? load(p) + r[i][j] : r[i][j]);
         }
     }
 }
 
-typedef void depth_fn(const T *a, int64_t ai, int64_t line, int64_t step, int64_t kh, int64_t kw, const T *w,
-                      int64_t wl, T *c, int64_t ldc);
-#define DEPTH(mr, nv)                                                                                                  \
-    static void depth_##mr##_##nv(const T *a, int64_t ai, int64_t line, int64_t step, int64_t kh, int64_t kw,          \
-                                  const T *w, int64_t wl, T *c, int64_t ldc)                                           \
+typedef void depth_fn(const T *a, int64_t ai, const depth_steps *s, T *c, int64_t ldc);
+#define DEPTH(name, mr, nv, add)                                                                                       \
+    static void name##_##mr##_##nv(const T *a, int64_t ai, const depth_steps *s, T *c, int64_t ldc)                    \
     {                                                                                                                  \
-        depth_tile(mr, nv, a, ai, line, step, kh, kw, w, wl, c, ldc);                                                  \
+        depth_tile(mr, nv, add, a, ai, s, c, ldc);                                                                     \
     }
-DEPTH(1, 1)
-DEPTH(2, 1)
-DEPTH(3, 1)
-DEPTH(4, 1)
-DEPTH(1, 2)
-DEPTH(2, 2)
-DEPTH(3, 2)
-DEPTH(4, 2)
-static depth_fn *const depth_tiles[2][DEPTH_ROWS] = { { depth_1_1, depth_2_1, depth_3_1, depth_4_1 },
-                                                      { depth_1_2, depth_2_2, depth_3_2, depth_4_2 } };
+#define DEPTHS(name, add)                                                                                              \
+    DEPTH(name, 1, 1, add)                                                                                             \
+    DEPTH(name, 2, 1, add)                                                                                             \
+    DEPTH(name, 3, 1, add)                                                                                             \
+    DEPTH(name, 4, 1, add)                                                                                             \
+    DEPTH(name, 1, 2, add)                                                                                             \
+    DEPTH(name, 2, 2, add)                                                                                             \
+    DEPTH(name, 3, 2, add)                                                                                             \
+    DEPTH(name, 4, 2, add)                                                                                             \
+    static depth_fn *const name##_tiles[2][DEPTH_ROWS] = { { name##_1_1, name##_2_1, name##_3_1, name##_4_1 },         \
+                                                           { name##_1_2, name##_2_2, name##_3_2, name##_4_2 } };
+DEPTHS(depth, 0)
+DEPTHS(depth_weight, 1)
 
 /* cols pixels of an output row in channels j0 .. j0+nr-1, of which nj exist. */
 static void depth_row(const fwd_job *job, const T *a, int64_t nky, const T *w, int64_t cols, int64_t nr, int64_t nj,
@@ -62,16 +74,19 @@ static void depth_row(const fwd_job *job, const T *a, int64_t nky, const T *w, i
     const geo *g = &job->g;
     const conv_plane *p = &g->c.y;
     bool whole = is_native(p->dtype) && p->s[1] == 1 && nj == nr;
-    int64_t ai = g->c.sw * g->pix, step = g->c.dw * g->pix, line = g->c.dh * g->line;
+    const int64_t ai = g->c.sw * g->pix;
+    const depth_steps taps = {
+        .lines = nky, .line = g->c.dh * g->line, .len = g->c.kw, .ap = g->c.dw * g->pix, .b = w, .bp = wl
+    };
     T tmp[DEPTH_ROWS * NR] __attribute__((aligned(64)));
     even e = even_split(cols, DEPTH_ROWS);
     for (int64_t t = 0, q = 0, m; t < e.tiles; t++, q += m) {
         m = e.rows + (t < e.more);
         depth_fn *f = depth_tiles[nr == NR][m - 1];
         if (whole) {
-            f(a + q * ai, ai, line, step, nky, g->c.kw, w, wl, (T *)y + q * p->s[3], p->s[3]);
+            f(a + q * ai, ai, &taps, (T *)y + q * p->s[3], p->s[3]);
         } else {
-            f(a + q * ai, ai, line, step, nky, g->c.kw, w, wl, tmp, nr);
+            f(a + q * ai, ai, &taps, tmp, nr);
             put_pixels(at_mut(y, q * p->s[3], p->dtype), p->s[3], p->s[1], tmp, nr, m, nj, p->dtype);
         }
     }

@@ -1,60 +1,4 @@
 /* conv_weight_depth.h - the weight gradient of a depthwise convolution: vectors run over the channels. */
-/* Depthwise: mt neighbouring taps of a kernel row by nv vectors of channels. acc: taps wl apart. */
-WFI_INLINE void depth_weight_tile(const int mt, const int nv, const T *a, int64_t step, int64_t ap, int64_t line,
-                                  const T *b, int64_t bp, int64_t rows, int64_t cols, T *acc, int64_t wl)
-{
-    V r[DEPTH_ROWS][2];
-    UNROLL for (int i = 0; i < mt; i++)
-    {
-        UNROLL for (int j = 0; j < nv; j++)
-        {
-            r[i][j] = (V){ 0 };
-        }
-    }
-    for (int64_t y = 0; y < rows; y++) {
-        const T *x = a + y * line;
-        for (int64_t p = 0; p < cols; p++, x += ap, b += bp) {
-            UNROLL for (int j = 0; j < nv; j++)
-            {
-                V d = load(b + j * L);
-                UNROLL for (int i = 0; i < mt; i++)
-                {
-                    r[i][j] = fma_(load(x + i * step + j * L), d, r[i][j]);
-                }
-            }
-        }
-    }
-    UNROLL for (int i = 0; i < mt; i++)
-    {
-        UNROLL for (int j = 0; j < nv; j++)
-        {
-            T *p = acc + i * wl + j * L;
-            store(p, load(p) + r[i][j]);
-        }
-    }
-}
-
-typedef void depth_weight_fn(const T *a, int64_t step, int64_t ap, int64_t line, const T *b, int64_t bp, int64_t rows,
-                             int64_t cols, T *acc, int64_t wl);
-#define DEPTH_WEIGHT(mt, nv)                                                                                           \
-    static void depth_weight_##mt##_##nv(const T *a, int64_t step, int64_t ap, int64_t line, const T *b, int64_t bp,   \
-                                         int64_t rows, int64_t cols, T *acc, int64_t wl)                               \
-    {                                                                                                                  \
-        depth_weight_tile(mt, nv, a, step, ap, line, b, bp, rows, cols, acc, wl);                                      \
-    }
-DEPTH_WEIGHT(1, 1)
-DEPTH_WEIGHT(2, 1)
-DEPTH_WEIGHT(3, 1)
-DEPTH_WEIGHT(4, 1)
-DEPTH_WEIGHT(1, 2)
-DEPTH_WEIGHT(2, 2)
-DEPTH_WEIGHT(3, 2)
-DEPTH_WEIGHT(4, 2)
-static depth_weight_fn *const depth_weight_tiles[2][DEPTH_ROWS] = {
-    { depth_weight_1_1, depth_weight_2_1, depth_weight_3_1, depth_weight_4_1 },
-    { depth_weight_1_2, depth_weight_2_2, depth_weight_3_2, depth_weight_4_2 },
-};
-
 /* One block of width (<= chan) channels: rows of x, dy with pixels bp apart. acc: element [0, 0, first channel]. */
 static void depth_weight_block(const geo *g, const T *rows, int64_t first, const T *dy, int64_t bp, int64_t oy0,
                                int64_t oy1, int64_t width, T *acc)
@@ -68,10 +12,15 @@ static void depth_weight_block(const geo *g, const T *rows, int64_t first, const
         for (int64_t j = 0, nr; a < b && j < width; j += nr) {
             nr = width - j > L ? NR : L;
             const T *x = rows + (a * c->sh - c->pt + ky * c->dh - first) * g->line + j;
+            const depth_steps pixels = { .lines = b - a,
+                                         .line = c->sh * g->line,
+                                         .len = c->ow,
+                                         .ap = c->sw * g->pix,
+                                         .b = dy + (a - oy0) * c->ow * bp + j,
+                                         .bp = bp };
             for (int64_t t = 0, kx = 0, m; t < e.tiles; t++, kx += m) {
                 m = e.rows + (t < e.more);
-                depth_weight_tiles[nr == NR][m - 1](x + kx * c->dw * g->pix, c->dw * g->pix, c->sw * g->pix,
-                                                    c->sh * g->line, dy + (a - oy0) * c->ow * bp + j, bp, b - a, c->ow,
+                depth_weight_tiles[nr == NR][m - 1](x + kx * c->dw * g->pix, c->dw * g->pix, &pixels,
                                                     acc + (ky * c->kw + kx) * wl + j, wl);
             }
         }
