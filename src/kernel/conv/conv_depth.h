@@ -2,18 +2,18 @@
  * chan = groups rounded up to whole vectors. */
 enum { DEPTH_ROWS = 4 };
 
-/* The tile of both directions: mr rows, ai apart in a, by nv vectors of channels. Steps are `lines` runs, `line` apart in
- * a, of `len` each, ap apart there; the right operand runs on, bp apart. add: the result is added to c.
- * Forward: rows are pixels, steps are taps, the right operand is the weights. Weight gradient: rows are taps, steps are
- * pixels, the right operand is dy. */
+/* The tile of both directions: mr rows, ai apart in a, by nv vectors of channels. Steps are `lines` runs, `line` apart
+ * in a, of `len` each, ap apart there; the right operand runs on, bp apart. add: the result is added to c. Forward:
+ * rows are pixels, steps are taps, the right operand is the weights. Weight gradient: rows are taps, steps are pixels,
+ * the right operand is dy. */
 typedef struct depth_steps {
     int64_t lines, line, len, ap;
     const T *b;
     int64_t bp;
 } depth_steps;
 
-WFI_INLINE void depth_tile(const int mr, const int nv, const int add, const T *a, int64_t ai, const depth_steps *s, T *c,
-                           int64_t ldc)
+WFI_INLINE void depth_tile(const int mr, const int nv, const int add, const T *a, int64_t ai, const depth_steps *s,
+                           T *c, int64_t ldc)
 {
     const T *b = s->b;
     V r[DEPTH_ROWS][2];

@@ -117,6 +117,8 @@ static void max_grad_pixel(const win *w, bool only, const T *x, const T *dy, T *
 {
     if (w->kh == 2 && w->kw == 2 && only) {
         max_grad_taps(2, 2, true, w, x, dy, dx, nv);
+    } else if (w->kh == 3 && w->kw == 3 && !only) {
+        max_grad_taps(3, 3, false, w, x, dy, dx, nv);
     } else {
         max_grad_taps(w->kh, w->kw, only, w, x, dy, dx, nv);
     }
@@ -181,12 +183,15 @@ WFI_INLINE void each_pixel(const pool2d_core *c, win *v, int64_t oy, const T *x,
     int64_t ky, kye, sy = oy * c->h.stride - c->h.lo;
     wfi_window_taps(&c->h, sy, &ky, &kye);
     v->kh = kye - ky;
-    int64_t rows = counted(&c->h, sy, v->kh, c->count_pad);
+    int64_t rows = counted(&c->h, sy, v->kh, c->count_pad), step = v->col / c->w.dilation;
+    int64_t dstep = v->dcol / c->w.dilation, span = (c->w.kernel - 1) * c->w.dilation;
     for (int64_t ox = 0; ox < c->ow; ox++) {
-        int64_t kx, kxe, sx = ox * c->w.stride - c->w.lo;
-        wfi_window_taps(&c->w, sx, &kx, &kxe);
+        int64_t kx = 0, kxe = c->w.kernel, sx = ox * c->w.stride - c->w.lo;
+        if (sx < 0 || sx + span >= c->w.in) { /* else the window is whole, and no division is needed to see it */
+            wfi_window_taps(&c->w, sx, &kx, &kxe);
+        }
         v->kw = kxe - kx;
-        int64_t first = sx + kx * c->w.dilation, step = v->col / c->w.dilation, dstep = v->dcol / c->w.dilation;
+        int64_t first = sx + kx * c->w.dilation;
         if (!c->max) {
             v->count = (T)(rows * counted(&c->w, sx, v->kw, c->count_pad));
         }
@@ -258,9 +263,9 @@ static bool tiled(const wfi_window *w, int64_t out)
     return w->lo == 0 && w->dilation == 1 && w->stride == w->kernel && w->in == out * w->kernel;
 }
 
-static void clear(T *dx, int64_t h, int64_t w, int64_t row, int64_t col, int64_t c)
+static void clear(T *dx, int64_t y0, int64_t y1, int64_t w, int64_t row, int64_t col, int64_t c)
 {
-    for (int64_t y = 0; y < h; y++) {
+    for (int64_t y = y0; y < y1; y++) {
         for (int64_t x = 0; x < w; x++) {
             memset(dx + y * row + x * col, 0, (size_t)c * sizeof(T));
         }
@@ -282,16 +287,18 @@ static void backward_chunk(void *arg, int64_t chunk, int worker)
     int64_t xc = xin ? c->x.s[3] : c->cb, xr = xin ? c->x.s[2] : c->w.in * c->cb;
     int64_t dc = din ? c->dx.s[3] : c->cb, dr = din ? c->dx.s[2] : c->w.in * c->cb;
     T *d = din ? dx : plane;
-    if (!only) {
-        clear(d, c->h.in, c->w.in, dr, dc, nc);
-    }
+    int64_t ready = only ? c->h.in : 0; /* rows of dx that may be added to; cleared no sooner than needed */
     for (int64_t oy = 0; oy < c->oh; oy++) {
         int64_t ky, kye, sy = oy * c->h.stride - c->h.lo;
         win v = {
             .row = c->h.dilation * xr, .col = c->w.dilation * xc, .drow = c->h.dilation * dr, .dcol = c->w.dilation * dc
         };
         wfi_window_taps(&c->h, sy, &ky, &kye);
-        int64_t first = sy + ky * c->h.dilation;
+        int64_t first = sy + ky * c->h.dilation, end = sy + (kye - 1) * c->h.dilation + 1;
+        if (ready < end) {
+            clear(d, ready, end, c->w.in, dr, dc, nc);
+            ready = end;
+        }
         for (int64_t k = ky; c->max && !xin && k < kye; k++) { /* tap row k goes to buffer row k */
             copy_pixels(buf + k * xr, c->cb, at(x, (sy + k * c->h.dilation) * c->x.s[2], c->x.dtype), c->x.s[3],
                         c->x.s[1], c->w.in, nc, c->x.dtype);
@@ -306,6 +313,7 @@ static void backward_chunk(void *arg, int64_t chunk, int worker)
         each_pixel(c, &v, oy, xin ? (const T *)x + first * xr : buf + ky * xr, yin ? c->y.s[3] : c->cb,
                    yin ? (T *)(uintptr_t)src : row, d + first * dr, nc, only, backward_pixel);
     }
+    clear(d, ready, c->h.in, c->w.in, dr, dc, nc);
     for (int64_t y = 0; !din && y < c->h.in; y++) {
         put_pixels(at_mut(dx, y * c->dx.s[2], c->dx.dtype), c->dx.s[3], c->dx.s[1], plane + y * dr, c->cb, c->w.in, nc,
                    c->dx.dtype);
