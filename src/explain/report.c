@@ -65,16 +65,24 @@ void wfi_report_free(wfi_report *r)
     r->work = NULL;
 }
 
-void wfi_report_what(const wfi_plan *p, uint32_t run, wfi_text *t)
+static void what(const wfi_plan *p, const wfi_node *n, wfi_text *t)
 {
-    const wfi_node *n = &p->graph.node[p->cmd_node[p->run0[run]]];
-    const uint32_t commands = p->run0[run + 1] - p->run0[run];
     if (n->op == WFI_NODE_FUSED) {
         const wfi_body *b = wfi_attr_data(p->graph.ids, n->payload);
         for (uint32_t q = 0; q < b->nop; q++)
             wfi_text_addf(t, "%s%s", q ? ", " : "", wfi_op_table[b->op[q].op].name);
     } else
         wfi_text_add(t, wfi_op_table[n->op].name);
-    if (commands > 1)
-        wfi_text_addf(t, " x%u", (unsigned)commands);
+}
+
+void wfi_report_what(const wfi_plan *p, uint32_t run, wfi_text *t)
+{
+    const uint32_t from = p->run0[run], to = p->run0[run + 1];
+    const bool strips = wfi_plan_strip_of(p, from) != NULL;
+    for (uint32_t q = from; q < (strips ? to : from + 1); q++) {
+        wfi_text_add(t, q > from ? "; " : "");
+        what(p, &p->graph.node[p->cmd_node[q]], t);
+    }
+    if (to - from > 1 && !strips)
+        wfi_text_addf(t, " x%u", (unsigned)(to - from));
 }

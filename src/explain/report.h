@@ -27,7 +27,8 @@ void wfi_report_json(const wfi_report *r, wfi_text *t);
 /* The device's roofs, measured when the first context of a runtime asks. NULL: out of memory. */
 const wfi_roofs *wfi_report_roofs(wf_ctx *c);
 
-/* "matmul", "add, relu" of a fused node; "sgd_step x4" of several commands that run as one. */
+/* "matmul", "add, relu" of a fused node; "sgd_step x4" of several commands that run as
+ * one, "mul; mean; sub" of those that run strip by strip. */
 void wfi_report_what(const wfi_plan *p, uint32_t run, wfi_text *t);
 
 #endif

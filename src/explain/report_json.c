@@ -85,6 +85,9 @@ static void submission(const wfi_report *r, uint32_t run, wfi_text *t)
     string(t, true, "kernel", p->cmd_impl[p->run0[run]]);
     if (p->cmd_how[p->run0[run]])
         string(t, false, "how", atomic_load_explicit(p->cmd_how[p->run0[run]], memory_order_acquire));
+    const wfi_plan_strip *strip = wfi_plan_strip_of(p, p->run0[run]);
+    if (strip)
+        number(t, false, "strips", (double)strip->s.count);
     number(t, false, "read", w->read);
     number(t, false, "written", w->written);
     number(t, false, "flop", w->flops);

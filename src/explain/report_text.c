@@ -163,12 +163,16 @@ static void lines_of_run(const wfi_report *r, uint32_t run, wfi_text *t)
         wfi_text_addf(t, " and %u more", (unsigned)(n - LINES_MAX));
 }
 
-/* "cpu.gemm"; "cpu.fused: generated C" */
+/* "cpu.gemm"; "cpu.fused: generated C"; "in 64 strips" */
 static void kernel(const wfi_plan *p, uint32_t q, wfi_text *t)
 {
+    const wfi_plan_strip *strip = wfi_plan_strip_of(p, q);
     wfi_text k = { .mem = t->mem };
-    wfi_text_add(&k, p->cmd_impl[q]);
-    if (p->cmd_how[q])
+    if (strip)
+        wfi_text_addf(&k, "in %lld strips", (long long)strip->s.count);
+    else
+        wfi_text_add(&k, p->cmd_impl[q]);
+    if (p->cmd_how[q] && !strip)
         wfi_text_addf(&k, ": %s", atomic_load_explicit(p->cmd_how[q], memory_order_acquire));
     word(t, wfi_text_str(&k), KERNEL_MAX);
     t->oom |= k.oom;
@@ -178,8 +182,8 @@ static void kernel(const wfi_plan *p, uint32_t q, wfi_text *t)
 static void row(const wfi_report *r, uint32_t run, wfi_text *t)
 {
     const wfi_plan *p = r->p;
-    const uint32_t q = p->run0[run];
-    const wfi_node *n = &p->graph.node[p->cmd_node[q]];
+    const uint32_t q = p->run0[run], result = wfi_plan_strip_of(p, q) ? p->run0[run + 1] - 1 : q;
+    const wfi_node *n = &p->graph.node[p->cmd_node[result]];
     const wfi_work *w = &r->work[run];
     const double best = r->time ? r->time->spent[run].best : 0;
     wfi_text what = { .mem = t->mem };
@@ -257,6 +261,28 @@ static double note_bytes(const wfi_report *r, const wfi_note *n)
     return type ? (double)wfi_type_at(p->graph.ids, type)->bytes : 0;
 }
 
+/* The group that runs strip by strip with the node of this record. */
+static const wfi_plan_strip *strip_with(const wfi_plan *p, uint32_t prov)
+{
+    for (uint32_t i = 0; i < p->nstrip; i++)
+        for (uint32_t q = p->strip[i].from; q < p->strip[i].to; q++) {
+            const wfi_node *n = &p->graph.node[p->cmd_node[q]];
+            for (uint32_t m = 0; m < n->nmember; m++)
+                if (p->graph.member[n->member0 + m] == prov)
+                    return &p->strip[i];
+            if (n->prov == prov)
+                return &p->strip[i];
+        }
+    return NULL;
+}
+
+/* Both run in the same strips: what one makes for the other stays in the caches. */
+static bool together(const wfi_plan *p, const wfi_note *n)
+{
+    const wfi_plan_strip *a = p->nstrip ? strip_with(p, n->prov[0]) : NULL;
+    return a && a == strip_with(p, n->prov[1]);
+}
+
 typedef struct kind { /* notes that are alike */
     size_t first, count;
     double bytes;
@@ -268,6 +294,8 @@ static size_t list_kinds(const wfi_report *r, kind *k)
     size_t n = 0;
     for (size_t i = 0; i < trail->nnote; i++) {
         size_t at = 0;
+        if (together(r->p, &trail->note[i]))
+            continue;
         while (at < n && !same_kind(&trail->note[k[at].first], &trail->note[i]))
             at++;
         if (at == n)

@@ -12,6 +12,7 @@ typedef struct account {
     uint32_t *last; /* of each storage: when it was touched last; 0: never, or something lies over it */
     double *bytes;  /* of each storage: what it brought then */
     uint32_t now, times;
+    uint32_t strip; /* when the group began that runs strip by strip; UINT32_MAX: there is none */
 } account;
 
 /* ---- the work of one node ---- */
@@ -97,6 +98,8 @@ static uint32_t lies_over(account *a, uint32_t s)
     return last;
 }
 
+enum { STRIP_LEVEL = 1 }; /* L2: what is touched again within a strip comes from there */
+
 /* The level of memory that a storage comes from when command q touches so many bytes of it. */
 static int level_of(account *a, uint32_t q, uint32_t s, double bytes)
 {
@@ -107,11 +110,13 @@ static int level_of(account *a, uint32_t q, uint32_t s, double bytes)
     int level = 0;
     while (level + 1 < a->r->levels && (!last || since > (double)a->r->level[level].bytes))
         level++;
-    return level;
+    return level > STRIP_LEVEL && a->last[s] > a->strip ? STRIP_LEVEL : level;
 }
 
 static void touch(account *a, uint32_t s, double bytes)
 {
+    if (a->p->storage[s].place == WFI_PLACE_STRIP)
+        return;
     forget(a, s);
     a->last[s] = ++a->now;
     a->bytes[s] = bytes;
@@ -127,6 +132,8 @@ typedef struct sums {
 
 static void access(account *a, uint32_t q, uint32_t v, double bytes, bool write, wfi_work *w, sums *s)
 {
+    if (a->p->storage[a->p->value_storage[v]].place == WFI_PLACE_STRIP)
+        return; /* a strip of it at a time: it does not leave the caches */
     const int level = level_of(a, q, a->p->value_storage[v], bytes);
     const double rate = write ? a->r->level[level].write : a->r->level[level].read;
     s->level[level] += rate > 0 ? bytes / rate : 0;
@@ -177,6 +184,7 @@ bool wfi_roofline(wfi_mem *mem, const wfi_plan *p, const wfi_roofs *r, wfi_work 
         for (uint32_t i = 0; i < p->nrun; i++) {
             sums s = { { 0 }, { 0 } };
             work[i] = (wfi_work){ .flops = 0 };
+            a.strip = p->run[i].fn == wfi_strips_run ? a.now : UINT32_MAX;
             for (uint32_t q = p->run0[i]; q < p->run0[i + 1]; q++)
                 add_command(&a, q, &work[i], &s);
             finish(&a, &s, &work[i]);

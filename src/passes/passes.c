@@ -14,7 +14,7 @@ const wfi_pass wfi_pass_list[] = { { "simplify", wfi_simplify },
                                    { "fuse", wfi_fuse },
                                    { NULL, NULL } };
 
-static const char *const planning[] = { "keep",
+static const char *const planning[] = { "strip", "keep",
                                         "join" }; /* steps behind the passes (src/plan) that can be left out as well */
 
 static bool is_word(const char *word, const char *name, size_t n)

@@ -12,6 +12,7 @@
 #include "plan/sites.h"
 #include "plan/builder.h"
 #include "plan/lower.h"
+#include "plan/strip.h"
 #include "plan/watch.h"
 
 typedef wfi_plan_builder builder;
@@ -199,7 +200,8 @@ static bool flatten(builder *b)
 
 static bool is_ext(const wfi_storage *s)
 {
-    return s->place != WFI_PLACE_NONE && s->place != WFI_PLACE_ARENA && s->place != WFI_PLACE_CONST;
+    return s->place != WFI_PLACE_NONE && s->place != WFI_PLACE_ARENA && s->place != WFI_PLACE_CONST &&
+           s->place != WFI_PLACE_STRIP;
 }
 
 static bool externals(builder *b)
@@ -329,7 +331,8 @@ static bool build(builder *b)
         return false;
     if (p->reuse && !wfi_plan_inplace(b))
         return false;
-    if (!offsets(b) || !flatten(b) || !externals(b) || !wfi_plan_keep(b->c->mem, p) || !wfi_plan_join(b->c->mem, p))
+    if (!wfi_plan_strips(b) || !offsets(b) || !flatten(b) || !externals(b) || !wfi_plan_keep(b->c->mem, p) ||
+        !wfi_plan_join(b->c->mem, p))
         return false;
     settle(b);
     return proven(b);
@@ -411,12 +414,15 @@ void wfi_plan_free(wf_ctx *c, wfi_plan *p)
         return;
     if (c->last_plan == p)
         c->last_plan = NULL;
-    void *const parts[] = { p->cmd,           p->cmd_node,     p->cmd_impl, p->args,     p->where,    p->storage,
-                            p->ext,           p->ext_arg0,     p->ext_args, p->ext_ptr,  p->fresh,    p->out,
-                            p->value_storage, p->value_layout, p->konst,    p->cmd_list, p->run,      p->run0,
-                            p->list,          p->item,         p->cmd_how,  p->site,     p->cmd_keep, p->kept };
+    void *const parts[] = { p->cmd,      p->cmd_node, p->cmd_impl,      p->args,         p->where,
+                            p->storage,  p->ext,      p->ext_arg0,      p->ext_args,     p->ext_ptr,
+                            p->fresh,    p->out,      p->value_storage, p->value_layout, p->konst,
+                            p->cmd_list, p->run,      p->run0,          p->list,         p->item,
+                            p->cmd_how,  p->site,     p->cmd_keep,      p->kept,         p->strip };
     for (uint32_t i = 0; i < p->nkept; i++)
         wfi_mem_free(c->mem, p->kept[i].room);
+    for (uint32_t i = 0; i < p->nstrip; i++)
+        wfi_plan_strip_free(c->mem, &p->strip[i]);
     wfi_graph_free(&p->graph);
     wfi_trail_free(&p->trail);
     wfi_profile_free(c, p->profile);

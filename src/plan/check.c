@@ -167,14 +167,93 @@ static bool touches(const wfi_plan *p, uint32_t a, uint32_t b)
     return false;
 }
 
+/* ---- strips ---- */
+
+/* Bytes that kernel k of a group touches of argument i: [*lo, *hi) of the storage in strip 0, *step further in the
+ * next. False: nothing of it is in memory that strips share. */
+static bool strip_bytes(const wfi_plan *p, const wfi_plan_strip *t, uint32_t k, uint32_t i, int64_t *lo, int64_t *hi)
+{
+    const wfi_plan_arg *w = &p->where[(uint32_t)(p->cmd[t->from].args - p->args) + t->kernel[k].arg0 + i];
+    const wfi_node *n = &p->graph.node[p->cmd_node[t->from + k]];
+    const wfi_strip_arg *a = &t->arg[t->kernel[k].arg0 + i];
+    const uint32_t v = i < n->nout ? n->out0 + i : p->graph.in[n->in0 + i - n->nout];
+    if (w->storage == WFI_NO_VALUE || !extent(&p->graph, p->value_layout[v], lo, hi))
+        return false;
+    if (a->step) /* a piece: as far as the whole less the other pieces */
+        *hi -= a->step * (t->s.count - 1);
+    return true;
+}
+
+static uint32_t storage_at(const wfi_plan *p, const wfi_plan_strip *t, uint32_t k, uint32_t i)
+{
+    return p->where[(uint32_t)(p->cmd[t->from].args - p->args) + t->kernel[k].arg0 + i].storage;
+}
+
+/* Kernel k writes argument i; kernel j reads or writes argument o. No strip may meet another one there. */
+static bool strips_part(const model *m, const wfi_plan_strip *t, uint32_t k, uint32_t i, uint32_t j, uint32_t o)
+{
+    const wfi_plan *p = m->p;
+    const uint32_t sa = storage_at(p, t, k, i), sb = storage_at(p, t, j, o);
+    const wfi_strip_arg *a = &t->arg[t->kernel[k].arg0 + i], *b = &t->arg[t->kernel[j].arg0 + o];
+    int64_t lo, hi, lo2, hi2;
+    if (sb == WFI_NO_VALUE || (sa != sb && !overlap(&p->storage[sa], &p->storage[sb])))
+        return true;
+    if (p->storage[sa].place == WFI_PLACE_STRIP) /* each worker has its own; the pieces must fit there */
+        return sa == sb && a->local == b->local && a->local == p->storage[sa].offset;
+    if (sa != sb || !strip_bytes(p, t, k, i, &lo, &hi) || !strip_bytes(p, t, j, o, &lo2, &hi2))
+        return sa == sb;
+    return a->step == b->step && a->step > 0 && (lo < lo2 ? lo : lo2) + a->step >= (hi > hi2 ? hi : hi2);
+}
+
+/* Values that lie in a worker's scratch: pieces that do not meet and end before the scratch of the kernels. */
+static bool strip_locals(const model *m, const wfi_plan_strip *t)
+{
+    const wfi_plan *p = m->p;
+    for (uint32_t s = 0; s < p->nstorage; s++) {
+        const wfi_storage *a = &p->storage[s];
+        if (a->place != WFI_PLACE_STRIP || a->first < t->from || a->first >= t->to)
+            continue;
+        const size_t end = a->offset + a->bytes / (size_t)t->s.count;
+        if (a->last >= t->to || end > t->s.scratch_at)
+            return false;
+        for (uint32_t o = 0; o < s; o++) {
+            const wfi_storage *b = &p->storage[o];
+            if (b->place == WFI_PLACE_STRIP && b->first >= t->from && b->first < t->to && b->offset < end &&
+                a->offset < b->offset + b->bytes / (size_t)t->s.count)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool strips(const model *m, const wfi_plan_strip *t)
+{
+    const wfi_plan *p = m->p;
+    for (uint32_t k = 0; k < t->s.n; k++)
+        for (uint32_t i = 0; i < p->graph.node[p->cmd_node[t->from + k]].nout; i++)
+            for (uint32_t j = 0; j < t->s.n; j++)
+                for (uint32_t o = 0; o < t->kernel[j].nargs; o++)
+                    if (!strips_part(m, t, k, i, j, o))
+                        return wrong(m, t->from + k, p->graph.node[p->cmd_node[t->from + k]].out0 + i,
+                                     "one strip touches what another one writes");
+    return strip_locals(m, t) || wrong(m, t->from, 0, "its values do not fit in the scratch of a strip");
+}
+
 /* Commands that run as one must not depend on their order; and all commands run, once. */
 static bool runs(const model *m)
 {
     const wfi_plan *p = m->p;
-    uint32_t at = 0;
+    uint32_t at = 0, strip = 0;
     for (uint32_t r = 0; r < p->nrun; at = p->run0[++r]) {
         if (p->run0[r] != at || p->run0[r + 1] <= at)
             return wrong(m, at, 0, "it is not run once");
+        if (strip < p->nstrip && p->strip[strip].from == at) {
+            if (p->strip[strip].to != p->run0[r + 1])
+                return wrong(m, at, 0, "it is not run once");
+            if (!strips(m, &p->strip[strip++]))
+                return false;
+            continue;
+        }
         for (uint32_t a = at; a < p->run0[r + 1]; a++)
             for (uint32_t b = at; b < p->run0[r + 1]; b++)
                 if (a != b && touches(p, a, b))

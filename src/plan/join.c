@@ -90,10 +90,27 @@ static void put_run(wfi_plan *p, uint32_t from, uint32_t to)
     }
 }
 
+/* A group that runs strip by strip (strip.c) is one. */
+static void put_strips(wfi_plan *p, const wfi_plan_strip *t)
+{
+    wfi_cmd *r = &p->run[p->nrun];
+    p->run0[p->nrun++] = t->from;
+    *r = p->cmd[t->from];
+    r->fn = wfi_strips_run;
+    r->params = &t->s;
+    r->bytes = t->bytes;
+}
+
 static void join(joiner *j, bool skip)
 {
     wfi_plan *p = j->p;
+    uint32_t strip = 0;
     for (uint32_t from = 0, to; from < p->ncmd; from = to) {
+        if (strip < p->nstrip && p->strip[strip].from == from) {
+            to = p->strip[strip].to;
+            put_strips(p, &p->strip[strip++]);
+            continue;
+        }
         const uint32_t run = p->nrun + 1;
         to = from + 1;
         j->narena = j->narena_write = 0;

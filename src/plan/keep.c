@@ -15,7 +15,7 @@ static bool changes(const wfi_plan *p, uint32_t var)
 static bool wanted(const wfi_plan *p, uint32_t q, uint32_t *var)
 {
     const wfi_node *n = &p->graph.node[p->cmd_node[q]];
-    if (!p->cmd_keep[q])
+    if (!p->cmd_keep[q] || wfi_plan_strip_of(p, q))
         return false;
     const uint32_t v = p->graph.in[n->in0 + (uint32_t)p->cmd_keep[q]->operand];
     const wfi_storage *s = &p->storage[p->value_storage[v]];

@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "graph/graph.h"
 #include "passes/trail.h"
+#include "plan/strip_run.h"
 
 typedef enum wfi_place {
     WFI_PLACE_NONE = 0,
@@ -20,7 +21,8 @@ typedef enum wfi_place {
     WFI_PLACE_SCALAR = 4, /* id: record */
     WFI_PLACE_HOST = 5,   /* id: index of the composite's numbers */
     WFI_PLACE_CONST = 6,  /* offset into the plan's constants */
-    WFI_PLACE_FRESH = 7   /* a new buffer in every run: results and assigned values */
+    WFI_PLACE_FRESH = 7,  /* a new buffer in every run: results and assigned values */
+    WFI_PLACE_STRIP = 8   /* one strip of it at a time, in a worker's scratch; offset: there */
 } wfi_place;
 
 typedef struct wfi_storage {
@@ -51,6 +53,16 @@ typedef struct wfi_kept {
     void *room;       /* NULL: not yet, or there was no memory: the command rearranges it itself */
     uint64_t version; /* of the variable that the room was filled from */
 } wfi_kept;
+
+/* Commands [from, to) run strip by strip (strip.c). */
+typedef struct wfi_plan_strip {
+    uint32_t from, to;
+    wfi_strips s; /* the params of its run; its parts are: */
+    wfi_strip_kernel *kernel;
+    wfi_strip_arg *arg;
+    void **own;   /* parameters of each kernel */
+    size_t bytes; /* of scratch */
+} wfi_plan_strip;
 
 struct wfi_plan {
     wfi_cmd *cmd;
@@ -84,6 +96,8 @@ struct wfi_plan {
     const wfi_keep **cmd_keep;              /* of commands that may keep an operand; NULL */
     wfi_kept *kept;
     uint32_t nkept;
+    wfi_plan_strip *strip; /* in the order of the commands */
+    uint32_t nstrip;
     wfi_cmd *run; /* what is submitted: run i are the commands run0[i] .. run0[i + 1) */
     uint32_t *run0, nrun;
     wfi_kernel_list *list; /* of runs of several commands, whose ... */
@@ -111,6 +125,16 @@ size_t wfi_memplan(wfi_mem *mem, wfi_memplan_item *item, uint32_t n, size_t *bou
 /* Makes p->run of p->cmd: neighbours of one kernel that do not touch each other's memory are one. WEFT_SKIP=join leaves
  * each alone. False: out of memory. */
 bool wfi_plan_join(wfi_mem *mem, wfi_plan *p);
+
+void wfi_plan_strip_free(wfi_mem *mem, wfi_plan_strip *t);
+/* The group that command q runs in strip by strip, NULL: none. */
+static inline const wfi_plan_strip *wfi_plan_strip_of(const wfi_plan *p, uint32_t q)
+{
+    for (uint32_t i = 0; i < p->nstrip; i++)
+        if (p->strip[i].from <= q && q < p->strip[i].to)
+            return &p->strip[i];
+    return NULL;
+}
 
 /* Finds p->kept: operands that only depend on a variable which the step does not change. WEFT_SKIP=keep finds none.
  * False: out of memory. */

@@ -4,14 +4,14 @@
 #include "passes/graph_text.h"
 #include "plan/plan.h"
 
-static const char *const place_name[] = { "-", "arena", "var", "input", "scalar", "host", "const", "fresh" };
+static const char *const place_name[] = { "-", "arena", "var", "input", "scalar", "host", "const", "fresh", "strip" };
 
 static void print_place(const wfi_plan *p, uint32_t v, wfi_text *t)
 {
     const wfi_storage *s = &p->storage[p->value_storage[v]];
     const wfi_layout *l = wfi_layout_at(p->graph.ids, p->value_layout[v]);
     wfi_text_addf(t, "v%u@%s", v, place_name[s->place]);
-    if (s->place == WFI_PLACE_ARENA)
+    if (s->place == WFI_PLACE_ARENA || s->place == WFI_PLACE_STRIP)
         wfi_text_addf(t, "+%zu", s->offset);
     else
         wfi_text_addf(t, ".%u", s->id);

@@ -141,6 +141,13 @@ static inline void wfi_walk_move(char *y, int64_t sy, const char *x, int64_t sx,
         return;
     }
 #define MOVE(b)                                                                                                        \
+    if (sy == (b) && sx == 0) { /* one element again and again: vectors of it */                                       \
+        char v[b];                                                                                                     \
+        __builtin_memcpy(v, x, b);                                                                                     \
+        for (int64_t i = 0; i < n; i++)                                                                                \
+            __builtin_memcpy(y + i * (b), v, b);                                                                       \
+        break;                                                                                                         \
+    }                                                                                                                  \
     for (int64_t i = 0; i < n; i++)                                                                                    \
         __builtin_memcpy(y + i * sy, x + i * sx, b);                                                                   \
     break;
