@@ -11,6 +11,7 @@ struct net {
     wf_optim *opt;
     wf_tensor *x, *y;
     wf_loss (*loss)(net *);
+    wf_dtype autocast;
     int32_t layers, heads;
     int64_t width, positions, batch, symbols;
 };
@@ -18,7 +19,7 @@ struct net {
 static void run(void *state)
 {
     net *n = (net *)state;
-    wf_scope s = wf_scope_begin(n->c, "step");
+    wf_scope s = wf_scope_begin(n->c, "step", .autocast = n->autocast);
     wf_optim_step(n->opt, n->loss(n));
     wf_scope_end(n->c, s);
 }
@@ -30,6 +31,7 @@ static net *new_net(const bench_case *b, int threads, wf_loss (*loss)(net *))
         return NULL;
     n->m = wf_model_new(n->c);
     n->loss = loss;
+    n->autocast = strcmp(b->dtype, "bf16") ? WF_F32 : WF_BF16;
     return n;
 }
 
@@ -164,6 +166,14 @@ static const bench_case cases[] = {
     WFB_BOTH(.work = "fashion_b128", .make = make_fashion, .run = run),
     WFB_BOTH(.work = "gpt4_d256_t128_b8", .make = make_gpt, .run = run, .flops = GPT_FLOPS(4, 256, 128, 256)),
     WFB_BOTH(.work = "gpt6_d384_t256_b8", .make = make_gpt, .run = run, .arg = 1, .flops = GPT_FLOPS(6, 384, 256, 256)),
+    { .mode = "lazy",
+      .dtype = "bf16",
+      .drop = wfb_drop,
+      .work = "gpt6_d384_t256_b8",
+      .make = make_gpt,
+      .run = run,
+      .arg = 1,
+      .flops = GPT_FLOPS(6, 384, 256, 256) },
     WFB_BOTH(.work = "memory_gpt6_d256_t256_b8_v8192", .make = make_gpt, .run = run, .arg = 2),
     WFB_BOTH(.work = "lstm_h128_t64_b1", .make = make_lstm, .run = run_lstm),
     WFB_BOTH(.work = "encoder_b1", .make = make_encoder, .run = run_encoder, .arg = 1),

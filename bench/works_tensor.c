@@ -154,10 +154,11 @@ static void run_conv_grad(void *state)
 
 #define MANY_BYTES(streams) .bytes = 4.0 * (streams)*MANY
 #define PRODUCT(n)          .work = "gemm_" #n, .make = make_product, .run = run_product, .arg = n, .flops = 2.0 * n * n * n
-#define PRODUCT16(n)                                                                                                   \
+#define LAZY16(...)                                                                                                    \
     {                                                                                                                  \
-        .mode = "lazy", .dtype = "bf16", .drop = wfb_drop, PRODUCT(n)                                                  \
+        .mode = "lazy", .dtype = "bf16", .drop = wfb_drop, __VA_ARGS__                                                 \
     }
+#define PRODUCT16(n) LAZY16(PRODUCT(n))
 #define ATTENTION(name, what, mask, times)                                                                             \
     .work = name, .make = make_attention, .run = what, .arg = mask,                                                    \
     .flops = times * 4.0 * 8 * 1024 * 1024 * 64 / (mask ? 2 : 1)
@@ -181,6 +182,8 @@ static const bench_case cases[] = {
     WFB_BOTH(ATTENTION("attn_fwd_causal", run_attention, 1, 1)),
     WFB_BOTH(ATTENTION("attn_fwdbwd", run_attention_grad, 0, 3)),
     WFB_BOTH(ATTENTION("attn_fwdbwd_causal", run_attention_grad, 1, 3)),
+    LAZY16(ATTENTION("attn_fwd", run_attention, 0, 1)),
+    LAZY16(ATTENTION("attn_fwdbwd", run_attention_grad, 0, 3)),
     WFB_BOTH(.work = "conv_fwd", .make = make_conv, .run = run_conv, .flops = CONV_FLOPS),
     WFB_BOTH(.work = "conv_fwdbwd", .make = make_conv, .run = run_conv_grad, .flops = 3 * CONV_FLOPS),
 };

@@ -66,6 +66,9 @@ typedef struct wf_ctx_opts {
      * them, cheapest first, until they fit; what they take and what it costs is told by wf_explain_plan. A step that
      * cannot fit runs as small as it can be made. 0: WEFT_MEMORY_BUDGET (MiB), else only what is next to free. */
     size_t memory_budget WF_Z;
+    /* Arithmetic of scopes that do not say it themselves (wf_scope_opts). 0: WEFT_AUTOCAST (bf16, f16, f32), else f32.
+     */
+    wf_dtype autocast WF_Z;
 } wf_ctx_opts;
 
 /* NULL options: all defaults. Returns NULL when memory is out; a wrong option is a pending error of the context. */
@@ -146,6 +149,11 @@ typedef struct wf_scope_opts {
     WF_HEAD;
     bool group WF_Z;   /* a frame around steps (an epoch): is no step itself */
     bool no_grad WF_Z; /* record no history: no gradient can be asked for what is built here */
+    /* WF_BF16 or WF_F16: products, convolutions and attention are computed in that type, their f32 operands being cast;
+     * softmax, norms, losses and sums in f32; other operators in the widest type of their operands. Variables stay as
+     * they are, and their gradients have their types (docs/numerics.md). WF_F32: nothing is cast in here. 0: as around.
+     */
+    wf_dtype autocast WF_Z;
 } wf_scope_opts;
 
 /* Opens a scope. The outermost one that is not a group is a step. name is kept by pointer: a literal. */

@@ -40,11 +40,23 @@ bool wfi_layers_options(wf_model *m, const void *unnamed, const char *call, cons
     return m && m->root->ctx->status == WF_OK;
 }
 
+wf_dtype wfi_layers_dtype(wf_tensor *x)
+{
+    const wf_dtype d = wfi_dtype(x);
+    return x->ctx->autocast && (d == WF_BF16 || d == WF_F16) ? WF_F32 : d;
+}
+
+wf_tensor *wfi_layers_bias(wf_tensor *y, wf_tensor *b, const char *site)
+{
+    if (!y || !b)
+        return y;
+    return wf_add_(y, wfi_dtype(b) == wfi_dtype(y) ? b : wf_cast_(b, wfi_dtype(y), site), site);
+}
+
 /* x[m, in] -> [m, out], with w[out, in] and b[out] or NULL */
 static wf_tensor *affine_rows(wf_tensor *x, wf_tensor *w, wf_tensor *b, const char *site)
 {
-    wf_tensor *y = wf_matmul_(x, wf_transpose_(w, site), site);
-    return b ? wf_add_(y, b, site) : y;
+    return wfi_layers_bias(wf_matmul_(x, wf_transpose_(w, site), site), b, site);
 }
 
 /* x[..., in] -> [..., out]: one product over all rows. */
@@ -127,15 +139,16 @@ wf_tensor *wf_nn_linear_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
     if (layer_enter(m, &call, &y, site))
         return y;
     const wfi_type *t = wfi_type_at(&m->root->ctx->ids, wfi_tensor_type(x));
+    const wf_dtype dtype = wfi_layers_dtype(x);
     int64_t in = t->dim[t->ndim - 1];
     static const char weight[] = "linear weight", bias[] = "linear bias";
-    wf_tensor *w = wfi_param_known(m, name, "weight", weight, t->dtype, out, in, site), *b = NULL;
+    wf_tensor *w = wfi_param_known(m, name, "weight", weight, dtype, out, in, site), *b = NULL;
     if (!w) {
-        wf_param_opts wo = weight_opts(o->init, o->init_scale, t->dtype);
+        wf_param_opts wo = weight_opts(o->init, o->init_scale, dtype);
         w = wfi_param_value(m, name, "weight", weight, &WF_DIMS(out, in), &wo, site);
     }
-    if (w && !o->no_bias && !(b = wfi_param_known(m, name, "bias", bias, t->dtype, out, -1, site))) {
-        wf_param_opts bo = bias_opts(o->init, in, t->dtype);
+    if (w && !o->no_bias && !(b = wfi_param_known(m, name, "bias", bias, dtype, out, -1, site))) {
+        wf_param_opts bo = bias_opts(o->init, in, dtype);
         b = wfi_param_value(m, name, "bias", bias, &WF_DIMS(out), &bo, site);
     }
     if (!w || (!b && !o->no_bias))
@@ -170,7 +183,7 @@ wf_tensor *wf_nn_conv2d_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
                       (long long)out);
         return NULL;
     }
-    wf_dtype dtype = wfi_dtype(x);
+    wf_dtype dtype = wfi_layers_dtype(x);
     int64_t in = channels / groups;
     wf_param_opts wo = weight_opts(WF_INIT_UNIFORM_FAN_IN, 0, dtype), bo = bias_opts(wo.init, in * kh * kw, dtype);
     wf_tensor *w = wfi_param_value(m, name, "weight", "conv2d weight", &WF_DIMS(out, in, kh, kw), &wo, site);
@@ -182,7 +195,7 @@ wf_tensor *wf_nn_conv2d_(wf_model *m, const char *name, wf_tensor *x, int64_t ou
                                       .stride_w = o->stride_w, .pad = o->pad, .pad_h = o->pad_h, .pad_w = o->pad_w,
                                       .dilation = o->dilation, .groups = groups),
                               site);
-    return b ? wf_add_(y, wf_reshape_(b, WF_DIMS(out, 1, 1), site), site) : y;
+    return wfi_layers_bias(y, b ? wf_reshape_(b, WF_DIMS(out, 1, 1), site) : NULL, site);
 }
 
 wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const wf_nn_layer_norm_opts *o,
@@ -194,7 +207,7 @@ wf_tensor *wf_nn_layer_norm_(wf_model *m, const char *name, wf_tensor *x, const 
         !wfi_layers_ready(m, x, "wf_nn_layer_norm", 1, WF_RANK_MAX, site))
         return NULL;
     wf_dims d = wfi_shape(x), n = WF_DIMS(d.d[d.n - 1]);
-    wf_dtype dtype = wfi_dtype(x);
+    wf_dtype dtype = wfi_layers_dtype(x);
     wf_param_opts wo = weight_opts(WF_INIT_ONES, 0, dtype), bo = weight_opts(WF_INIT_ZEROS, 0, dtype);
     wf_tensor *w = wfi_param_value(m, name, "weight", "layer_norm weight", &n, &wo, site);
     wf_tensor *b = o->no_bias || !w ? NULL : wfi_param_value(m, name, "bias", "layer_norm bias", &n, &bo, site);
@@ -270,7 +283,7 @@ wf_tensor *wf_nn_batch_norm_(wf_model *m, const char *name, wf_tensor *x, const 
     if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 2, WF_RANK_MAX, site))
         return NULL;
     wf_dims n = WF_DIMS(wfi_shape(x).d[1]);
-    wf_dtype dtype = wfi_dtype(x);
+    wf_dtype dtype = wfi_layers_dtype(x);
     wf_param_opts wo = weight_opts(WF_INIT_ONES, 0, dtype), bo = weight_opts(WF_INIT_ZEROS, 0, dtype);
     wf_tensor *w = NULL, *b = NULL;
     running r;
@@ -338,7 +351,7 @@ wf_tensor *wf_nn_attention_(wf_model *m, const char *name, wf_tensor *x, const w
         return NULL;
     }
     wf_model *sub = wf_model_sub(m, name);
-    wf_dtype dtype = wfi_dtype(x);
+    wf_dtype dtype = wfi_layers_dtype(x);
     wf_param_opts wo = weight_opts(WF_INIT_UNIFORM_FAN_IN, 0, dtype), bo = bias_opts(wo.init, e, dtype);
     wf_tensor *w = wfi_param_value(sub, "qkv", "weight", "linear weight", &WF_DIMS(3 * e, e), &wo, site);
     wf_tensor *b =

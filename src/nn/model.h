@@ -95,6 +95,10 @@ bool wfi_layers_ready(wf_model *m, wf_tensor *x, const char *call, int32_t rank_
                       const char *site);
 bool wfi_layers_options(wf_model *m, const void *unnamed, const char *call, const char *site);
 bool wfi_layers_positive(wf_model *m, int64_t v, const char *what, const char *call, const char *site);
+/* The type of the parameters of a layer that is given x: that of x; f32 where 16-bit ones come from autocast. */
+wf_dtype wfi_layers_dtype(wf_tensor *x);
+/* y + b; b is a parameter, which autocast casts with the product that it belongs to. b NULL: y. */
+wf_tensor *wfi_layers_bias(wf_tensor *y, wf_tensor *b, const char *site);
 
 /* Is what is built now a step of training? A layer that differs asks this: history is recorded (inside a step, in no
  * scope that is .no_grad), and the weights can change. */

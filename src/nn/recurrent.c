@@ -75,7 +75,7 @@ static wf_tensor *run(wf_model *m, lstm *l, wf_tensor *x, const char *site)
     wf_tensor *gates = wf_reshape_(x, WF_DIMS(d.d[0] * d.d[1], d.d[2]), site);
     gates = wf_matmul_(gates, wf_transpose_(l->w_ih, site), site);
     if (l->b_ih)
-        gates = wf_add_(gates, wf_add_(l->b_ih, l->b_hh, site), site);
+        gates = wfi_layers_bias(gates, wf_add_(l->b_ih, l->b_hh, site), site);
     wf_tensor **out = wfi_mem_array(c->mem, (size_t)d.d[0], sizeof *out), *y = NULL;
     if (!out)
         return wfi_error_memory(c, "wf_nn_lstm", site), NULL;
@@ -98,7 +98,7 @@ wf_tensor *wf_nn_lstm_(wf_model *m, const char *name, wf_tensor *x, int64_t hidd
     wf_dims d = wfi_shape(x);
     lstm l = { .w_ih = NULL };
     if (!wfi_layers_positive(m, d.d[0], "the number of positions", call, site) ||
-        !parameters(m, name, d.d[2], hidden, wfi_dtype(x), !o->no_bias, &l, site))
+        !parameters(m, name, d.d[2], hidden, wfi_layers_dtype(x), !o->no_bias, &l, site))
         return NULL;
     l.h = state(m, o->h0, x, WF_DIMS(d.d[1], hidden), "h0", site);
     l.c = l.h ? state(m, o->c0, x, WF_DIMS(d.d[1], hidden), "c0", site) : NULL;

@@ -80,6 +80,7 @@ const wf_op_def wf_op_attention = {
     .lower = lower,
     .grad = grad,
     .cost = cost,
+    .autocast = "low",
     .onnx = "Attention 23",
     .samples = "f32[2,3,5,8] f32[2,3,7,8] f32[2,3,7,4]; f32[2,6,5] f32[2,6,5] f32[2,6,3] causal=true; "
                "f64[5,4] f64[9,4] f64[9,6] scale=0.3; f32[3,4,8] f32[3,5,8] f32[3,5,8] f32[4,5]; "

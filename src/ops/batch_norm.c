@@ -26,6 +26,7 @@ const wf_op_def wf_op_batch_norm = {
     .types = "float wide wide float float -> float",
     .lower = lower,
     .grad = wfi_grad_lowered,
+    .autocast = "full",
     .onnx = "BatchNormalization 15",
     .samples = "f32[3,5,4,2] f32[5] f32[5]=1..2; f64[4,3,6] f64[3] f64[3]=1..2 f64[3] f64[3] eps=1e-3; "
                "f32[6,7] f32[7] f32[7]=1..2 f32[7]; bf16[2,9,3,5] f32[9] f32[9]=1..2 bf16[9] bf16[9] tol=4e-2",

@@ -73,6 +73,7 @@ const wf_op_def wf_op_batch_norm_train = {
     .types = "float float float -> float wide wide",
     .lower = lower,
     .grad = grad,
+    .autocast = "full",
     .onnx = "BatchNormalization 15 training_mode=1",
     .samples = "f32[3,5,4,2] f32[5] f32[5]; f64[4,3,6] f64[3] f64[3] eps=1e-3; f32[6,7]; f64[5,2,3,3] f64[2]; "
                "bf16[2,9,3,5] bf16[9] bf16[9] tol=6e-2",

@@ -52,6 +52,7 @@ const wf_op_def wf_op_conv2d = {
     .check = check,
     .grad = grad,
     .ref = wfi_ref_sum,
+    .autocast = "low",
     .onnx = "Conv 11",
     .samples = "f32[2,6,9,8] f32[8,3,3,3] stride=2 pad=1 groups=2; f32[1,3,5,7] f32[4,3,1,1]; "
                "f64[2,2,6,5] f64[3,2,3,2] pad_h=1 dilation_w=2; f32[2,4,6,6] f32[4,1,3,3] pad=1 groups=4; "

@@ -57,6 +57,7 @@ const wf_op_def wf_op_cross_entropy_rows = {
     .lower = lower,
     .grad = grad,
     .cost = cost,
+    .autocast = "full",
     .onnx = "",
     .samples = "f32[5,7] i64[5]%7; f64[2,3,4] i64[2,3]%4 smoothing=0.1; f32[6,5] i32[6]%5 ignore=2 has_ignore=true; "
                "f32[0,5] i64[0]",

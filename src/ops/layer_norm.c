@@ -51,6 +51,7 @@ const wf_op_def wf_op_layer_norm = {
     .lower = lower,
     .grad = grad,
     .cost = cost,
+    .autocast = "full",
     .onnx = "LayerNormalization 17",
     .samples = "f32[4,7]; f32[3,65] f32[65] f32[65]; f64[2,3,5] f64[5] f64[5] eps=1e-3; f64[3,9] f64[9]; "
                "bf16[4,33] bf16[33] bf16[33] tol=4e-2",

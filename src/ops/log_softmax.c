@@ -32,6 +32,7 @@ const wf_op_def wf_op_log_softmax = {
     .lower = lower,
     .grad = grad,
     .cost = cost,
+    .autocast = "full",
     .onnx = "LogSoftmax 13",
     .samples = "f32[4,7] axis=-1; f64[2,3,5] axis=1; f16[4,65] axis=-1 tol=4e-3; f32[10,0] axis=1",
 };

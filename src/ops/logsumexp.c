@@ -46,6 +46,7 @@ const wf_op_def wf_op_logsumexp = {
     .lower = lower,
     .grad = grad,
     .cost = cost,
+    .autocast = "full",
     .onnx = "ReduceLogSumExp 18",
     .samples = "f32[4,7] axes=1; f64[2,3,5] axes=0,2 keep=true; f64[3,4]",
 };

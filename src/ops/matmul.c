@@ -24,6 +24,7 @@ const wf_op_def wf_op_matmul = {
     .reduce = "sum",
     .grad = grad,
     .ref = wfi_ref_sum,
+    .autocast = "low",
     .onnx = "MatMul 13",
     .samples =
         "f32[3,4] f32[4,5]; f32[2,1,3,7] f32[4,7,2]; f32[1,33] f32[33,1]; f32[2,3,4] f32[4,2]; f64[5,6] f64[6,7]; "

@@ -34,6 +34,7 @@ const wf_op_def wf_op_mean = {
     .linear = "x",
     .grad = grad,
     .ref = ref,
+    .autocast = "full",
     .onnx = "ReduceMean 18",
     .samples = "f32[4,7] axes=1; f32[2,3,5] axes=0,2 keep=true; f32[3,4]; f64[70] axes=0; bf16[3,40] axes=1 tol=2e-2",
 };

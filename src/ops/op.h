@@ -89,6 +89,7 @@ typedef struct wf_op_def {
     const char *reduce;    /* how points that fall on one result are joined: "sum", "max", "min", "prod", "or", "and" */
     const char *linear;    /* operands in which it is linear, "x" or "a b"; found from .reduce = "sum" by itself */
     const char *order;     /* the order of summation where it is not the textual one */
+    const char *autocast;  /* "low", "full", "widest": src/record/autocast.c; default by .reduce */
     const char *nograd;    /* why there is no gradient */
     const char *onnx;      /* "Softmax 13" */
     const char *samples;   /* "f32[4,7] axis=-1; f32[2,3] axis=0 tol=2e-3" */
@@ -126,8 +127,9 @@ typedef struct wfi_op_info {
     uint8_t nin_min, nin_max; /* nin_max 255: any number. Optional operands count in nin_max only */
     uint8_t nout;
     uint8_t flags;
-    uint8_t linear; /* bit i: linear in operand i, the others held ... */
-    uint8_t joint;  /* ... but these only together: y(a + a', b + b') = y(a, b) + y(a', b') */
+    uint8_t linear;   /* bit i: linear in operand i, the others held ... */
+    uint8_t joint;    /* ... but these only together: y(a + a', b + b') = y(a, b) + y(a', b') */
+    uint8_t autocast; /* WFI_AUTOCAST_... */
     uint16_t attr_bytes;
     int16_t ew;              /* WFI_EW_..., -1 where it is none */
     uint8_t tin[8], tout[4]; /* WFI_T_...: the same class means the same type; tin[1] END: all operands alike */

@@ -38,4 +38,12 @@ enum {
     WFI_T_EXACT = 64 /* + wf_dtype */
 };
 
+/* wfi_op_info.autocast: what happens to float operands where a scope asks for 16-bit arithmetic. */
+enum {
+    WFI_AUTOCAST_NONE = 0,  /* nothing: one operand, any type is right */
+    WFI_AUTOCAST_LOW = 1,   /* f32 becomes the 16-bit type: products, convolutions, attention */
+    WFI_AUTOCAST_FULL = 2,  /* 16-bit types become f32: softmax, norms, losses, sums */
+    WFI_AUTOCAST_WIDEST = 3 /* those that must be of one type get the widest among them */
+};
+
 #endif

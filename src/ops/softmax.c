@@ -32,6 +32,7 @@ const wf_op_def wf_op_softmax = {
     .lower = lower,
     .grad = grad,
     .cost = cost,
+    .autocast = "full",
     .onnx = "Softmax 13",
     .samples = "f32[4,7] axis=-1; f32[2,3,5] axis=1; f16[4,513] axis=-1 tol=2e-3",
 };

@@ -45,8 +45,11 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
                       .run_now = c->run_now,
                       .in_step = c->in_step,
                       .notape = c->notape,
+                      .autocast = c->autocast,
                       .open = true };
-    c->frame[++c->depth] = (wfi_frame){ .name = name, .site = site, .serial = ++c->serial, .own0 = (uint32_t)c->nown };
+    c->frame[++c->depth] = (wfi_frame){
+        .name = name, .site = site, .serial = ++c->serial, .own0 = (uint32_t)c->nown, .around = c->autocast
+    };
     c->step_depth = c->depth;
     c->in_step = true;
     c->run_now = c->notape = false;
@@ -108,6 +111,7 @@ void wfi_capture_end(wf_ctx *c, wfi_aside *a)
     c->notape = a->notape;
     c->keybits = a->keybits;
     c->r = a->r;
+    c->autocast = a->autocast;
     c->vserial++;
     a->open = false;
     if (c->status == WF_OK)
@@ -371,8 +375,10 @@ static wf_status emit_all(wf_fn *f, wf_tensor *const *in, wf_tensor **out, const
     for (int32_t i = 0; i < f->nin; i++)
         f->map[i] = in[i];
     bool ok = true;
+    wf_dtype around = wfi_autocast_set(c, WF_DTYPE_NONE); /* the casts were captured */
     for (uint32_t i = 0; ok && i < f->n; i++)
         ok = emit_one(&k, i);
+    wfi_autocast_set(c, around);
     c->keybits = k.keybits;
     c->notape = k.notape;
     if (!ok || c->status != WF_OK)

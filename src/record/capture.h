@@ -16,6 +16,7 @@ typedef struct wfi_aside { /* the step that waits */
     uint64_t keybits;
     uint32_t step_depth, depth;
     bool run_now, in_step, notape;
+    wf_dtype autocast;
     bool open; /* begun */
 } wfi_aside;
 

@@ -7,8 +7,9 @@
 wfi_composite wfi_composite_begin(wf_ctx *c, uint32_t event, uint32_t payload, uint32_t a, uint32_t b,
                                   const double *numbers, const char *site)
 {
-    wfi_composite k = { .owner = c->r.owner, .open = true };
-    c->vserial++; /* values remembered before need not be those after: the body may be skipped */
+    wfi_composite k = { .owner = c->r.owner, .open = true, .autocast = c->autocast };
+    c->autocast = WF_DTYPE_NONE; /* the event tells the trace */
+    c->vserial++;                /* values remembered before need not be those after: the body may be skipped */
     if (c->run_now || c->status != WF_OK)
         return k;
     if (!wfi_emit_record(c, WFI_KEY(event, payload, 0), a, b, WFI_NONE, 0, site))
@@ -95,6 +96,7 @@ wf_status wfi_composite_end(wf_ctx *c, wfi_composite *k)
             c->r.scratch[k->at].skip = c->r.n;
     }
     c->r.owner = k->owner;
+    c->autocast = k->autocast;
     c->vserial++;
     k->open = false;
     return c->status;

@@ -123,6 +123,19 @@ static size_t budget_of(wf_ctx *c, const wf_ctx_opts *o)
     return o->memory_budget ? o->memory_budget : (size_t)mib << 20;
 }
 
+static wf_dtype autocast_of(wf_ctx *c, const wf_ctx_opts *o)
+{
+    const char *s = wfi_env_get("WEFT_AUTOCAST");
+    wf_dtype d = o->autocast ? o->autocast : s && *s ? wf_dtype_of(s) : WF_DTYPE_NONE;
+    if (o->autocast && !wfi_autocast_allows(d))
+        wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL, ".autocast is %s: bf16, f16 or f32 was expected",
+                      wf_dtype_name(d));
+    else if (!o->autocast && s && *s && (!d || !wfi_autocast_allows(d)))
+        wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL, "WEFT_AUTOCAST is \"%.40s\": bf16, f16 or f32 was expected",
+                      s);
+    return c->status == WF_OK ? wfi_autocast_of(d, WF_DTYPE_NONE) : WF_DTYPE_NONE;
+}
+
 static void start_log(wf_ctx *c, const wf_ctx_opts *o)
 {
     size_t n;
@@ -183,6 +196,7 @@ wf_ctx *wf_ctx_new(const wf_ctx_opts *o)
     start_log(c, o);
     c->seed = seed_of(c, o);
     c->budget = budget_of(c, o);
+    c->autocast = autocast_of(c, o);
     if (o->device && strcmp(o->device, "cpu"))
         wfi_error_set(c, WF_ERR_UNSUPPORTED, "wf_ctx_new", NULL, "device \"%.40s\" is not known; there is: cpu",
                       o->device);
@@ -239,6 +253,7 @@ static void drop_values(wf_ctx *c)
     for (size_t i = 0; i < c->nvar; i++) {
         if (c->var[i]->buf)
             wfi_buf_unref(c, c->var[i]->buf);
+        wfi_autocast_forget(c->var[i]);
         wfi_mem_free(c->mem, c->var[i]->name);
         wfi_mem_free(c->mem, c->var[i]);
     }

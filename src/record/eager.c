@@ -172,9 +172,16 @@ static __attribute__((noinline)) wf_tensor *call(wf_ctx *c, const wfi_bound **ne
                                                  size_t attr_bytes, uint32_t nin, wf_tensor *const *in, uint32_t nout,
                                                  wf_tensor **out, const char *site)
 {
-    wf_tensor *made[WFI_BIND_IN];
+    wf_tensor *made[WFI_BIND_IN], *casts[WFI_BIND_IN];
     const wfi_bound *b = *near;
-    if (!wfi_emit_given(c, op, (int32_t)nin, in, site) || !operands(c, nin, in, made, site))
+    if (!wfi_emit_given(c, op, (int32_t)nin, in, site))
+        return NULL;
+    if (wfi_autocasts(c, op)) {
+        if (!wfi_autocast(c, op, nin, in, casts, site))
+            return NULL;
+        in = casts;
+    }
+    if (!operands(c, nin, in, made, site))
         return NULL;
     if (!same_call(b, op, attr, attr_bytes, nin) || !fits(c, b, nin, made)) {
         if (!(b = bind(c, op, attr, attr_bytes, nin, made, site)))
@@ -188,7 +195,7 @@ wf_tensor *wfi_eager_call(wf_ctx *c, wfi_op op, const void *attr, size_t attr_by
                           uint32_t nout, wf_tensor **out, const char *site)
 {
     const wfi_bound **near = near_of(c, op), *b = *near;
-    if (WFI_LIKELY(same_call(b, op, attr, attr_bytes, nin) && fits(c, b, nin, in) && !b->lower))
+    if (WFI_LIKELY(same_call(b, op, attr, attr_bytes, nin) && fits(c, b, nin, in) && !b->lower && !c->autocast))
         return run(c, b, nin, in, nout, out, site);
     return call(c, near, op, attr, attr_bytes, nin, in, nout, out, site);
 }
@@ -209,7 +216,7 @@ static inline __attribute__((always_inline)) wf_tensor *small(wf_ctx *c, wfi_op 
     if (WFI_UNLIKELY(c->status != WF_OK))
         return NULL;
     if (WFI_UNLIKELY(!b || b->key != WFI_KEY(op, 0, y ? 2 : 1) || !fits_one(c, x, b->in[0]) ||
-                     (y && !fits_one(c, y, b->in[1])) || b->lower || b->faults))
+                     (y && !fits_one(c, y, b->in[1])) || b->lower || b->faults || c->autocast))
         return call_small(c, near, op, x, y, site);
     wf_tensor *h = result(c, b, 0, b->alias < 0 ? NULL : b->alias == 0 ? x : y, site);
     if (WFI_UNLIKELY(!h))

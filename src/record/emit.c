@@ -99,7 +99,10 @@ wf_tensor *wfi_emit_lowered(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *co
     wf_args v = {
         .in = in, .nin = (int32_t)nin, .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key)), .site = site, .out = out
     };
-    return out[0] = op->def->lower(&v);
+    wf_dtype around = wfi_autocast_set(c, WF_DTYPE_NONE);
+    out[0] = op->def->lower(&v);
+    wfi_autocast_set(c, around);
+    return out[0];
 }
 
 /* ---- operands ---- */
@@ -278,6 +281,12 @@ wf_tensor *wfi_emit_n(wf_ctx *c, wfi_op o, const void *attr, size_t attr_bytes, 
         return wfi_eager_call(c, o, attr, attr_bytes, (uint32_t)nin, in, (uint32_t)nout, out, site);
     if (!wfi_emit_given(c, o, nin, in, site))
         return NULL;
+    wf_tensor *made[WFI_BIND_IN];
+    if (wfi_autocasts(c, o)) {
+        if (!wfi_autocast(c, o, (uint32_t)nin, in, made, site))
+            return NULL;
+        in = made;
+    }
     uint32_t id = 0;
     if (attr_bytes) {
         const wfi_rec *r = c->r.cursor; /* comparing with the prediction is cheaper than hashing */
@@ -314,7 +323,7 @@ static inline wf_tensor *record_small(wf_ctx *c, wfi_op op, uint32_t nin, uint32
 {
     const wfi_infer *e = c->inferred[op];
     if (c->r.tr || !e || e->nin != nin || e->in[0] != c->r.base[a].type || (nin > 1 && e->in[1] != c->r.base[b].type) ||
-        c->status != WF_OK)
+        c->status != WF_OK || wfi_autocasts(c, op))
         return NULL;
     const wfi_rec w = {
         .key = WFI_KEY(op, 0, nin) | c->keybits, .in = { a, b, WFI_NONE }, .type = e->type[0], .owner = c->r.owner

@@ -89,6 +89,16 @@ const char *wfi_error_maker(wf_ctx *c, const wf_tensor *t, char *text, size_t by
     return text;
 }
 
+/* What a cast was made from, where that is known: the line behind autocast is that of the failed call itself. */
+static const wf_tensor *uncast(wf_ctx *c, const wf_tensor *t)
+{
+    uint32_t payload;
+    if (!wfi_in_step(c, t) || maker(c, t, &payload) != WFI_OP_cast)
+        return t;
+    const uint32_t from = c->r.base[t->tag & WFI_NONE].in[0];
+    return from != WFI_NONE && c->r.H[from] ? c->r.H[from] : t;
+}
+
 void wfi_error_operands(wf_ctx *c, const wfi_op_info *op, int32_t nin, wf_tensor *const *in)
 {
     for (int32_t i = 0; i < nin && i < 4; i++) {
@@ -96,15 +106,17 @@ void wfi_error_operands(wf_ctx *c, const wfi_op_info *op, int32_t nin, wf_tensor
             continue;
         char what[160], type[96];
         const char *name = op && op->operand && !(op->flags & WFI_OP_MANY) ? op->operand[i] : NULL;
-        wfi_error_maker(c, in[i], what, sizeof what);
+        const wf_tensor *from = uncast(c, in[i]);
+        int n = from == in[i] ? 0 : snprintf(what, sizeof what, "cast of ");
+        wfi_error_maker(c, from, what + n, sizeof what - (size_t)n);
         if (in[i]->flags & WFI_H_WEAK)
             snprintf(type, sizeof type, "number");
         else
             wfi_type_text(&c->ids, wfi_tensor_type(in[i]), type, sizeof type);
         if (name)
-            wfi_error_add(c, "\n  %s: %s, %s, %s", name, what, type, in[i]->site ? in[i]->site : "?");
+            wfi_error_add(c, "\n  %s: %s, %s, %s", name, what, type, from->site ? from->site : "?");
         else
-            wfi_error_add(c, "\n  operand %d: %s, %s, %s", (int)i, what, type, in[i]->site ? in[i]->site : "?");
+            wfi_error_add(c, "\n  operand %d: %s, %s, %s", (int)i, what, type, from->site ? from->site : "?");
     }
 }
 
@@ -127,5 +139,6 @@ void wf_error_clear(wf_ctx *c)
         c->status = WF_OK;
         c->error[0] = 0;
         c->r.owner = WFI_NONE; /* a composite that failed is gone as a whole */
+        wfi_autocast_note(c);  /* scopes may have begun or ended since the error */
     }
 }

@@ -11,7 +11,7 @@
  *   trace.c          learnt traces, side exits, eviction          run.c      records run one by one
  *   bound.c          operator + layouts -> kernel + parameters    tensor.c   leaves, reads, variables
  *   composite.c      one event and a body that a known trace skips   error.c   the pending error
- *   again.c          calls of several records, handed out at once
+ *   again.c          calls of several records, handed out at once    autocast.c   casts that a scope asks for
  */
 #ifndef WFI_RECORD_RECORD_H
 #define WFI_RECORD_RECORD_H
@@ -51,8 +51,9 @@ enum {
     WFI_EV_END,
     WFI_EV_GRAD, /* composites */
     WFI_EV_OPTIM,
-    WFI_EV_OUT, /* in[0] is a result of the composite around */
-    WFI_EV_STEP /* the end */
+    WFI_EV_AUTOCAST, /* payload: the 16-bit type that calls are cast to from here on, 0: none */
+    WFI_EV_OUT,      /* in[0] is a result of the composite around */
+    WFI_EV_STEP      /* the end */
 };
 
 /* key = operator or event : 16 | payload (attribute id, variable, type) : 32 | operands : 15 | no history : 1 */
@@ -115,9 +116,12 @@ struct wf_var {
     uint64_t val;        /* tag of the last VALUE record ... */
     uint32_t val_serial; /* ... valid while the context's is the same */
     uint32_t id, type;
-    uint64_t version; /* another number whenever its contents change */
-    uint32_t mark;    /* of the sweep that wants its gradient ... */
-    uint32_t slot;    /* ... and where it goes */
+    uint64_t version;     /* another number whenever its contents change */
+    uint32_t mark;        /* of the sweep that wants its gradient ... */
+    uint32_t slot;        /* ... and where it goes */
+    wfi_buf *low;         /* eager: its contents cast to 16 bits (autocast.c), or NULL ... */
+    uint64_t low_version; /* ... of this version */
+    uint32_t low_type;
     bool trainable;
 };
 
@@ -188,6 +192,7 @@ typedef struct wfi_frame {
     const char *name, *site;
     uint32_t serial, own0;
     bool group, no_grad;
+    wf_dtype around; /* what was cast outside of it */
 } wfi_frame;
 
 /* What a step in the making is. A capture puts the open one aside and begins its own. */
@@ -210,6 +215,7 @@ typedef struct wfi_steprec {
     double (*host)[8]; /* numbers of live[i] */
     size_t cap_host;
     bool recording_only; /* a capture: nothing runs */
+    wf_dtype autocast;   /* what the AUTOCAST records so far say */
 } wfi_steprec;
 
 struct wf_runtime {
@@ -239,6 +245,7 @@ struct wf_ctx {
     size_t budget; /* bytes of a plan's arena that are asked for; 0: none */
     int32_t pid;
     wf_contract contract;
+    wf_dtype autocast;       /* the 16-bit type that calls are cast to, WF_DTYPE_NONE: none */
     uint64_t step, step_end; /* numbers of steps that this context may still use: step + 1 .. step_end */
     uint32_t vserial;        /* remembered VALUE records are valid while this is the same */
     uint64_t salt;           /* randomness: of the scope path and ordinal */
@@ -432,9 +439,10 @@ static inline void *wfi_tensor_at(const wf_ctx *c, const wfi_buf *buf, uint32_t 
 
 /* ---- composite.c ---- */
 typedef struct wfi_composite {
-    uint32_t at;      /* its record */
-    uint32_t owner;   /* the one around */
-    bool open, known; /* known: the body is skipped */
+    uint32_t at;       /* its record */
+    uint32_t owner;    /* the one around */
+    wf_dtype autocast; /* what was cast around */
+    bool open, known;  /* known: the body is skipped */
 } wfi_composite;
 /* Begins a library composite. numbers: host scalars of the body. If `known`, the body must not be called. */
 wfi_composite wfi_composite_begin(wf_ctx *c, uint32_t event, uint32_t payload, uint32_t a, uint32_t b,
@@ -445,6 +453,20 @@ void wfi_composite_out(wf_ctx *c, wf_tensor *t, const char *site);
 /* Results of a skipped composite, in order; returns how many there are. */
 uint32_t wfi_composite_outs(wf_ctx *c, const wfi_composite *k, uint32_t n, wf_tensor **out);
 wf_status wfi_composite_end(wf_ctx *c, wfi_composite *k);
+
+/* ---- autocast.c ---- */
+bool wfi_autocast_allows(wf_dtype dtype); /* as an option */
+/* What is cast in a scope with this option: none as around it, f32 nothing. */
+wf_dtype wfi_autocast_of(wf_dtype asked, wf_dtype around);
+wf_dtype wfi_autocast_set(wf_ctx *c, wf_dtype dtype); /* from here on; what was before */
+void wfi_autocast_note(wf_ctx *c);                    /* tells the trace, if it does not know */
+void wfi_autocast_forget(wf_var *v);                  /* lets the copy of its contents go */
+/* made[nin]: the operands, those cast that the operator's policy says. False: an error. */
+bool wfi_autocast(wf_ctx *c, wfi_op op, uint32_t nin, wf_tensor *const *in, wf_tensor **made, const char *site);
+static inline bool wfi_autocasts(const wf_ctx *c, wfi_op op)
+{
+    return WFI_UNLIKELY(c->autocast) && wfi_op_table[op].autocast;
+}
 
 /* ---- step.c ---- */
 void wfi_step_tag(wf_ctx *c); /* a number that no step had yet */

@@ -146,6 +146,7 @@ static bool set_var(wf_ctx *c, wf_var *v, const wf_tensor *t)
         wfi_buf_unref(c, v->buf);
         v->buf = t->buf;
         v->version++;
+        wfi_autocast_forget(v);
         return true;
     }
     wfi_buf *buf = wfi_buf_new(c, wfi_type_at(&c->ids, v->type)->bytes);
@@ -157,6 +158,7 @@ static bool set_var(wf_ctx *c, wf_var *v, const wf_tensor *t)
     wfi_buf_unref(c, v->buf);
     v->buf = buf;
     v->version++;
+    wfi_autocast_forget(v);
     return true;
 }
 

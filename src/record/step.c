@@ -40,6 +40,8 @@ void wfi_step_start(wf_ctx *c)
     r->base = r->tr ? r->tr->rec : r->scratch;
     r->cursor = r->tr ? r->tr->rec : &wfi_record_sentinel;
     r->at = 0;
+    r->autocast = WF_DTYPE_NONE;
+    wfi_autocast_note(c);
 }
 
 /* No step is open: calls run at once and are not remembered. */
@@ -253,6 +255,9 @@ wf_scope wf_scope_begin_(wf_ctx *c, const char *name, const wf_scope_opts *o, co
         o = &plain;
     if (o->unnamed)
         wfi_error_set(c, WF_ERR_ARG, "wf_scope_begin", site, "options need names: .group = true");
+    if (!wfi_autocast_allows(o->autocast))
+        wfi_error_set(c, WF_ERR_ARG, "wf_scope_begin", site, ".autocast is %s: bf16, f16 or f32 (nothing is cast)%s",
+                      wf_dtype_name(o->autocast), " was expected");
     uint32_t same = 0;
     for (uint32_t i = 1; i <= c->depth; i++)
         same += c->frame[i].site == site;
@@ -261,7 +266,7 @@ wf_scope wf_scope_begin_(wf_ctx *c, const char *name, const wf_scope_opts *o, co
                       "scope %s is open %u times here: a wf_scope_end is missing", name ? name : "?", same);
         return none;
     }
-    c->frame[++c->depth] = (wfi_frame){ name, site, ++c->serial, (uint32_t)c->nown, o->group, o->no_grad };
+    c->frame[++c->depth] = (wfi_frame){ name, site, ++c->serial, (uint32_t)c->nown, o->group, o->no_grad, c->autocast };
     if (!o->group && !c->step_depth) {
         (void)wfi_step_check(c);
         c->step_depth = c->depth;
@@ -274,6 +279,7 @@ wf_scope wf_scope_begin_(wf_ctx *c, const char *name, const wf_scope_opts *o, co
         c->keybits = WFI_KEY_NOGRAD;
         c->notape = true;
     }
+    wfi_autocast_set(c, wfi_autocast_of(o->autocast, c->autocast));
     return (wf_scope){ c->depth, c->serial };
 }
 
@@ -304,6 +310,7 @@ static void end_frame(wf_ctx *c)
     for (uint32_t i = 1; i <= c->depth; i++)
         c->notape |= c->frame[i].no_grad;
     c->keybits = c->notape ? WFI_KEY_NOGRAD : 0;
+    wfi_autocast_set(c, f->around);
 }
 
 wf_status wf_scope_end(wf_ctx *c, wf_scope s)

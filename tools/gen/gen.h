@@ -57,7 +57,7 @@ typedef struct op {
     wfi_axis_map map;
     int nin, nin_min; /* operands; optional ones are last */
     bool many;
-    unsigned flags, linear, joint;
+    unsigned flags, linear, joint, autocast;
     uint8_t tin[8], tout[4];
     int arity; /* of a row */
 } op;

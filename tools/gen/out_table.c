@@ -80,7 +80,7 @@ static void entry(buf *b, const op *o)
     for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
         if (o->flags & flag[i].bit)
             put(b, " | WFI_OP_%s", flag[i].name);
-    put(b, ", .linear = %u, .joint = %u, .ew = ", o->linear, o->joint);
+    put(b, ", .linear = %u, .joint = %u, .autocast = %u, .ew = ", o->linear, o->joint, o->autocast);
     if (o->flags & WFI_OP_EW)
         put(b, "WFI_EW_%s", o->name);
     else

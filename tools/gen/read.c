@@ -167,9 +167,9 @@ static op *add(const char *file, const char *name, int line)
 }
 static field *set(op *o, const char *key, const lexer *l)
 {
-    static const char *const known[] = { "call",   "axes",  "outputs", "types", "primitive", "reduce",
-                                         "linear", "order", "nograd",  "onnx",  "samples",   "lower",
-                                         "grad",   "ref",   "map",     "check", "split",     "cost" };
+    static const char *const known[] = { "call",  "axes",   "outputs", "types",   "primitive", "reduce", "linear",
+                                         "order", "nograd", "onnx",    "samples", "lower",     "grad",   "ref",
+                                         "map",   "check",  "split",   "cost",    "autocast" };
     bool good = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         good |= strcmp(known[i], key) == 0;

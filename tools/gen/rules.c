@@ -256,6 +256,29 @@ static void row_grad(op *o)
     free(last);
 }
 
+/* What autocast does to the operands: sums are made in full precision, everything else gets the widest of its types. */
+static void set_autocast(op *o)
+{
+    static const struct {
+        const char *name;
+        unsigned code;
+    } policy[] = { { "low", WFI_AUTOCAST_LOW }, { "full", WFI_AUTOCAST_FULL }, { "widest", WFI_AUTOCAST_WIDEST } };
+    const char *given = get(o, "autocast"), *reduce = get(o, "reduce");
+    const bool sums = reduce && (!strcmp(reduce, "sum") || !strcmp(reduce, "prod"));
+    o->autocast = sums ? WFI_AUTOCAST_FULL : WFI_AUTOCAST_WIDEST;
+    bool good = !given;
+    for (size_t i = 0; given && i < sizeof policy / sizeof *policy; i++)
+        if (!strcmp(policy[i].name, given)) {
+            o->autocast = policy[i].code;
+            good = true;
+        }
+    if (!good)
+        error(o->file, line_of(o, "autocast"), o->name, ".autocast is none of low full widest",
+              "src/ops/op.h says what they do");
+    if (o->autocast == WFI_AUTOCAST_WIDEST && !o->many && o->nin < 2)
+        o->autocast = WFI_AUTOCAST_NONE;
+}
+
 void check(op *o)
 {
     int before = errors;
@@ -275,6 +298,7 @@ void check(op *o)
         if (!parse_map(o) || (!o->row && !match_operands(o)))
             return;
     set_flags(o);
+    set_autocast(o);
     o->flags |= nograd;
     if (get(o, "map"))
         o->has_map = false; /* .axes names the operands; the hook writes the map */
