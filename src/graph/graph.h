@@ -33,7 +33,10 @@ typedef struct wfi_node {
 } wfi_node;
 
 #define WFI_NO_VALUE 0xffffffffu
-enum { WFI_NODE_NO_MERGE = 1 /* a recompute clone: common subexpressions leave it alone */ };
+enum {
+    WFI_NODE_NO_MERGE = 1, /* a recompute clone: common subexpressions leave it alone */
+    WFI_NODE_PART = 2      /* its results are not yet what its record gave, but a part of it */
+};
 
 typedef struct wfi_value {
     uint32_t type;
@@ -50,6 +53,7 @@ typedef struct wfi_graph {
     size_t nnode, nvalue, nin, nmember;
     size_t cap_node, cap_value, cap_in, cap_member;
     size_t budget;           /* bytes that values should take at once (passes/recompute.h); 0: as it comes */
+    size_t large;            /* bytes from which on values are made in parts (passes/chunk.h); 0: 32 MiB */
     struct wfi_trail *trail; /* borrowed: what passes leave behind (passes/trail.h); NULL: nobody asks */
 } wfi_graph;
 

@@ -205,6 +205,8 @@ static bool write_fused(fuser *f, uint32_t group)
     if (v == WFI_NO_VALUE)
         return false;
     for (uint32_t i = 0; i < b.nop; i++)
+        f->out->node[f->out->nnode - 1].flags |= g->node[node[i]].flags & WFI_NODE_PART;
+    for (uint32_t i = 0; i < b.nop; i++)
         if (!wfi_graph_member(f->out, g->node[node[i]].prov))
             return false;
     for (uint32_t i = 0; i < b.nout; i++)

@@ -3,16 +3,14 @@
 #include <string.h>
 #include "base/clock.h"
 #include "passes/align.h"
+#include "passes/chunk.h"
 #include "passes/fuse.h"
 #include "passes/graph_text.h"
 #include "passes/recompute.h"
 #include "passes/simplify.h"
 
-const wfi_pass wfi_pass_list[] = { { "simplify", wfi_simplify },
-                                   { "align", wfi_align },
-                                   { "recompute", wfi_recompute },
-                                   { "fuse", wfi_fuse },
-                                   { NULL, NULL } };
+const wfi_pass wfi_pass_list[] = { { "simplify", wfi_simplify },   { "align", wfi_align }, { "chunk", wfi_chunk },
+                                   { "recompute", wfi_recompute }, { "fuse", wfi_fuse },   { NULL, NULL } };
 
 static const char *const planning[] = { "strip", "keep",
                                         "join" }; /* steps behind the passes (src/plan) that can be left out as well */
@@ -68,6 +66,7 @@ static bool run(wfi_graph *g, const wfi_pass *pass, const wfi_passes_opts *o, ch
     wfi_graph_init(&out, g->mem, g->ids);
     out.trail = g->trail;
     out.budget = g->budget;
+    out.large = g->large;
     uint64_t start = wfi_clock_ns();
     bool ok = pass->run(g, &out);
     wfi_trail_time(g->trail, pass->name, wfi_clock_ns() - start, g->nnode, out.nnode);

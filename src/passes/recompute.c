@@ -383,7 +383,10 @@ static bool write_all(remat *m)
     return ok;
 }
 
-bool wfi_recompute(const wfi_graph *g, wfi_graph *out)
+/* ---- the pass ---- */
+
+/* Either does it or, without `out`, only looks. *peak: bytes before anything was cut. */
+static bool run(const wfi_graph *g, wfi_graph *out, size_t *peak)
 {
     const size_t nv = g->nvalue + 3, nn = g->nnode + 2;
     remat m = { .g = g, .out = out };
@@ -406,8 +409,11 @@ bool wfi_recompute(const wfi_graph *g, wfi_graph *out)
         memset(m.late, 0xff, nv * sizeof *m.late);
         find_spans(&m);
         wfi_graph_users(g, m.root, m.use0, m.use);
-        choose(&m);
-        ok = write_all(&m);
+        *peak = m.live[profile(&m)];
+        if (out) {
+            choose(&m);
+            ok = write_all(&m);
+        }
     }
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         void *p;
@@ -415,4 +421,17 @@ bool wfi_recompute(const wfi_graph *g, wfi_graph *out)
         wfi_mem_free(g->mem, p);
     }
     return ok;
+}
+
+bool wfi_recompute(const wfi_graph *g, wfi_graph *out)
+{
+    size_t peak;
+    return run(g, out, &peak);
+}
+
+size_t wfi_recompute_peak(const wfi_graph *g)
+{
+    size_t peak = 0;
+    (void)run(g, NULL, &peak);
+    return peak;
 }

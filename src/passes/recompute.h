@@ -15,4 +15,8 @@
 /* Writes g to out (initialised, empty). False: out of memory. */
 bool wfi_recompute(const wfi_graph *g, wfi_graph *out);
 
+/* The bytes that the values of g take at once where that is most, by the estimate that the pass goes by; leaves and
+ * what leaves the step are not counted. 0 without memory. */
+size_t wfi_recompute_peak(const wfi_graph *g);
+
 #endif

@@ -290,7 +290,7 @@ static bool right_list(wf_ctx *c, const char *variable)
 }
 
 /* The graph that is planned: the trace, and what the passes make of it. */
-static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, size_t budget)
+static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, size_t budget, size_t large)
 {
     char err[512] = "out of memory";
     wfi_watch w;
@@ -300,6 +300,7 @@ static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, size_t budget)
     wfi_graph_init(&p->graph, c->mem, &c->ids);
     p->graph.trail = &p->trail;
     p->graph.budget = budget;
+    p->graph.large = large;
     if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || !wfi_plan_take_sites(c, p, t))
         return false;
     if (wfi_watch_begin(&w, c, p))
@@ -338,15 +339,15 @@ static bool build(builder *b)
     return proven(b);
 }
 
-/* budget: what the graph is made to fit, by estimate. */
-static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget)
+/* budget: what the graph is made to fit, by estimate. large: bytes of values that are made in parts. */
+static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget, size_t large)
 {
     wfi_plan *p = wfi_mem_zalloc(c->mem, sizeof *p);
     if (!p)
         return NULL;
     const char *reuse = wfi_env_get("WEFT_REUSE");
     p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
-    bool ok = graph(c, p, t, budget);
+    bool ok = graph(c, p, t, budget, large);
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
     builder b = { .c = c,
                   .p = p,
@@ -384,21 +385,28 @@ static size_t budget_of(const wf_ctx *c)
     return c->budget && c->budget < room ? c->budget : room;
 }
 
+/* Takes q for p if it needs less. */
+static wfi_plan *smaller(wf_ctx *c, wfi_plan *p, wfi_plan *q)
+{
+    const bool better = q && (!p || q->arena < p->arena);
+    wfi_plan_free(c, better ? p : q);
+    return better ? q : p;
+}
+
 /* Where memory is bounded, the plan has the last word and not the estimate that passes go by: while it does not fit,
- * another is made for a bound that is smaller by what was missing and a little more. The smallest is kept. */
+ * another is made for a bound that is smaller by what was missing and a little more; then smaller values are made in
+ * parts as well. The smallest plan is kept. */
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
 {
-    wfi_plan *p = plan(c, t, budget_of(c));
+    wfi_plan *p = plan(c, t, budget_of(c), 0);
     const size_t budget = budget_of(c); /* with the plan itself taken off */
-    double bound = (double)budget;
-    for (int more = 0; more < 4 && p && budget && p->arena > budget; more++) {
-        double share = (double)budget / (double)p->arena;
-        wfi_plan *q = plan(c, t, (size_t)(bound *= share < 0.97 ? share : 0.97));
-        if (q && q->arena < p->arena) {
-            wfi_plan_free(c, p);
-            p = q;
-        } else
-            wfi_plan_free(c, q);
+    for (int parts = 0; parts < 2 && p && budget; parts++) {
+        double bound = (double)budget;
+        for (int more = parts ? 0 : 1; more < 5 && p->arena > budget; more++) {
+            const double share = (double)budget / (double)p->arena;
+            bound *= more == 0 ? 1 : share < 0.97 ? share : 0.97;
+            p = smaller(c, p, plan(c, t, (size_t)bound, parts ? budget / 8 : 0));
+        }
     }
     if (p) {
         p->graph.budget = budget; /* what was asked for, for the report */

@@ -98,7 +98,7 @@ bool wfi_reference_eval(wf_ctx *c, const wfi_graph *g, uint32_t nrecord, wfi_ref
         if (!n->nout && n->prov < nrecord)
             r->of_record[n->prov] = g->in[n->in0];
         for (uint32_t i = 0; i < n->nout; i++)
-            if (record_of(g, n, i) < nrecord)
+            if (record_of(g, n, i) < nrecord && !(n->flags & WFI_NODE_PART))
                 r->of_record[record_of(g, n, i)] = n->out0 + i;
     }
     return true;
@@ -181,6 +181,8 @@ bool wfi_reference_differs(const wfi_graph *g, const wfi_reference_run *r, const
         const wfi_node *n = &g->node[k];
         for (uint32_t i = 0; i < (n->nout ? n->nout : 1u); i++) {
             uint32_t record = n->nout ? record_of(g, n, i) : n->prov;
+            if (n->flags & WFI_NODE_PART)
+                continue;
             uint32_t before = record < was->nrecord ? was->of_record[record] : WFI_NO_VALUE;
             uint32_t after = record < r->nrecord ? r->of_record[record] : WFI_NO_VALUE;
             if (before == WFI_NO_VALUE || after == WFI_NO_VALUE)

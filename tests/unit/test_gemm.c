@@ -291,6 +291,39 @@ static void run_kept(const wfi_gemm *g, void *const *args, const wfi_run *r, con
     free(room);
 }
 
+/* The same with k cut in two: the second run goes on where the first ended. */
+static int onto_seen;
+static void run_in_two(const tensor *a, const tensor *b, const tensor *c, int threads, const char *before,
+                       const char *want)
+{
+    const int d = c->view.ndim - 2;
+    const int64_t k = a->view.dim[d + 1], half = k > 40 ? k * 2 / 5 : k / 2;
+    if (strcmp(gemm->order, "chain") != 0 || size_of(a->view.dtype) == 2)
+        return;
+    memcpy(c->block, before, c->bytes);
+    for (int part = 0; part < 2; part++) {
+        wfi_view x = a->view, y = b->view;
+        wfi_gemm g;
+        size_t scratch = 1;
+        const int64_t at = part ? half : 0;
+        x.dim[d + 1] = y.dim[d] = part ? k - half : half;
+        assert_null(gemm->prepare(&x, &y, &c->view, threads, &g, &scratch));
+        assert_true(!part || wfi_gemm_onto(&g));
+        char *room = aligned_alloc(64, (scratch + 63) / 64 * 64 + 64);
+        assert_non_null(room);
+        memset(room, 0xff, scratch + 64);
+        wfi_fault fault = { 0 };
+        const int64_t size = (int64_t)size_of(a->view.dtype);
+        gemm->run(&g,
+                  (void *[]){ c->origin, a->origin + at * a->view.stride[d + 1] * size,
+                              b->origin + at * b->view.stride[d] * size },
+                  &(wfi_run){ pool[threads], room, &fault });
+        free(room);
+    }
+    assert_memory_equal(c->block, want, c->bytes);
+    onto_seen++;
+}
+
 static void run_one(const tensor *a, const tensor *b, const tensor *c, int threads, const char *want)
 {
     wfi_gemm g;
@@ -327,6 +360,7 @@ static void run_one(const tensor *a, const tensor *b, const tensor *c, int threa
                  (long long)((c->block + i - c->origin) / (int64_t)size_of(c->view.dtype)));
     }
     run_kept(copy, (void *[]){ c->origin, a->origin, b->origin }, &r, c, before, want);
+    run_in_two(a, b, c, threads, before, want);
     free(room);
     free(copy);
     free(before);
@@ -428,7 +462,7 @@ static void large(void **state)
     }
     for (int tier = WFI_GEMM_SMALL; tier < WFI_GEMM_TIERS; tier++) /* only AVX-512 goes along the rows of c */
         assert_true(tiers_seen[tier] > 0 || (tier == WFI_GEMM_ACROSS && !use(2)));
-    assert_true(kept_seen > 0);
+    assert_true(kept_seen > 0 && onto_seen > 0);
 }
 /* f32, all four orientations of the middle and the large tier. */
 static void orientations(void **state)

@@ -1,6 +1,7 @@
 /* Matrix products. */
 #include <string.h>
 #include "device/cpu/cpu.h"
+#include "kernel/copy/copy.h"
 #include "kernel/gemm/gemm.h"
 
 /* Operands get the batch axes of the result, with stride 0 where they repeat. */
@@ -37,6 +38,42 @@ static const char *matmul_pairs(const wfi_cpu *d, wfi_bind *b)
 static const char *matmul(const wfi_cpu *d, wfi_bind *b)
 {
     return with(d->gemm, b);
+}
+
+/* Chains that begin at c: it is copied to the result, where that is not in its place already, and they go on there. */
+typedef struct onto_gemm {
+    wfi_gemm product;
+    wfi_copy first;
+    wfi_kernel_fn *run, *copy;
+} onto_gemm;
+
+static void run_onto(const void *params, void *const *args, const wfi_run *run)
+{
+    const onto_gemm *p = params;
+    if (args[0] != args[1])
+        p->copy(&p->first, args, run);
+    p->run(&p->product, (void *[]){ args[0], args[2], args[3] }, run);
+}
+
+static const char *matmul_add(const wfi_cpu *d, wfi_bind *b)
+{
+    onto_gemm *p = b->params;
+    wfi_view c, x, w;
+    size_t none;
+    wfi_impl_broadcast(&b->in[0], b->out, &c);
+    with_batch(&b->in[1], b->out, &x);
+    with_batch(&b->in[2], b->out, &w);
+    b->fn = run_onto;
+    b->params_bytes = sizeof *p;
+    p->run = d->gemm->run;
+    p->copy = d->copy->run;
+    const char *why = d->gemm->prepare(&x, &w, b->out, b->threads, &p->product, &b->scratch);
+    if (!why && !wfi_gemm_onto(&p->product))
+        why = "sums are rounded to a narrower type";
+    if (!why)
+        why = d->copy->prepare(&c, b->out, b->threads, &p->first, &none);
+    b->inplace = 1;
+    return why;
 }
 
 /* Products of u8, which no kernel is built for: plain loops, the low bits kept. */
@@ -96,5 +133,6 @@ static const wfi_impl impls[] = {
     { WFI_OP_matmul, "cpu.gemm.pairs", "ascending fma chain, tiny values zero", matmul_pairs },
     { WFI_OP_matmul, "cpu.gemm", "ascending fma chain", matmul },
     { WFI_OP_matmul, "cpu.gemm.u8", "", matmul_bytes },
+    { WFI_OP_matmul_add, "cpu.gemm.onto", "ascending fma chain", matmul_add },
 };
 const wfi_impl_list wfi_impls_gemm = { impls, sizeof impls / sizeof *impls };

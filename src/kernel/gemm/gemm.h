@@ -36,6 +36,7 @@ typedef struct wfi_gemm {
     int32_t kind; /* row of the table of element types */
     int32_t swapped;
     int32_t plain; /* c has the accumulator's type and c_n == 1: tiles are written straight into it */
+    int32_t onto;  /* chains begin at what c holds, and not at +0 (wfi_gemm_onto) */
     int64_t m, n, k;
     int64_t a_m, a_k, b_k, b_n, c_m, c_n; /* strides, elements */
     int32_t nbatch, threads;
@@ -52,6 +53,14 @@ typedef struct wfi_gemm {
     int64_t pb_at, cs_at; /* bytes from the start of a worker's scratch: packed b, waiting chains */
     int64_t each;         /* bytes of scratch a worker */
 } wfi_gemm;
+
+/* Has a prepared product go on with the chains that end in c: k may be cut into runs, and no bit changes. Of element
+ * types that are their own accumulator, in class `chain`. */
+static inline bool wfi_gemm_onto(wfi_gemm *g)
+{
+    g->onto = 1;
+    return g->dtype == g->out_dtype && g->dtype != WF_BF16 && g->dtype != WF_F16;
+}
 
 typedef struct wfi_gemm_kernels {
     const char *name;  /* "gemm avx2" */

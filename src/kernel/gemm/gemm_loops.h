@@ -81,6 +81,15 @@ static __attribute__((noinline)) void put(const wfi_gemm *g, const T *src, int64
         put_row(g, src + i * ld_, n, c + i * g->c_m * out_bytes(g));
 }
 
+/* What c holds already, where its chains are to go on. */
+static __attribute__((noinline)) void get(const wfi_gemm *g, const char *c, int64_t m, int64_t n, T *dst, int64_t ld_)
+{
+    const T *from = (const T *)(const void *)c;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            dst[i * ld_ + j] = from[i * g->c_m + j * g->c_n];
+}
+
 /* -- tiers ------------------------------------------------------------------------------------------------------- */
 
 WFI_INLINE wfi_tile_fn *pick(int64_t rows, int64_t cols)
@@ -89,12 +98,18 @@ WFI_INLINE wfi_tile_fn *pick(int64_t rows, int64_t cols)
     return TILE_TABLE.any[cols != nv * VL][nv - 1][rows - 1];
 }
 /* Runs a tile whose chains wait in `wait` between blocks of k; the last block goes to c, through `spare` where c is no
- * plain rows of T. */
+ * plain rows of T. The first begins at zero, or at what c holds. */
 WFI_INLINE void tile_run(const wfi_gemm *g, wfi_tile *t, wfi_tile_fn *fn, int64_t rows, int64_t cols, T *wait,
                          bool first, bool last, char *c, T *spare)
 {
     t->in = first ? NULL : wait;
     t->ldi = NR;
+    if (first && g->onto) {
+        t->in = g->plain ? (const void *)c : spare;
+        t->ldi = g->plain ? g->c_m : NR;
+        if (!g->plain)
+            get(g, c, rows, cols, spare, NR);
+    }
     t->n = cols;
     t->out = !last ? wait : g->plain ? (T *)(void *)c : spare;
     t->ldo = last && g->plain ? g->c_m : NR;

@@ -43,10 +43,10 @@ WFI_SPECIAL void rows_all(const wfi_gemm *g, int m, const E *a, const E *b, int6
             for (int i = 0; i < m; i++)
                 x[i + 4 * s] = WIDE(a[i * g->a_m + (p + s) * g->a_k]);
         if (q == ROWS_AT_ONCE)
-            rows_step(m, ROWS_AT_ONCE, !p, x, b, g->b_k, n, c, ldc);
+            rows_step(m, ROWS_AT_ONCE, !p && !g->onto, x, b, g->b_k, n, c, ldc);
         else
             for (int s = 0; s < q; s++)
-                rows_step(m, 1, !(p + s), x + 4 * s, b + s * g->b_k, g->b_k, n, c, ldc);
+                rows_step(m, 1, !(p + s) && !g->onto, x + 4 * s, b + s * g->b_k, g->b_k, n, c, ldc);
     }
 }
 /* m <= 4, b_n == 1, k > 0: b is read once. */
@@ -58,6 +58,8 @@ static void rows(const wfi_gemm *g, const wfi_gemm_part *p)
         char *c = p->c + j * g->c_n * out_bytes(g);
         T *d = g->plain ? (T *)(void *)c : (T *)(void *)p->scratch;
         int64_t ldc = g->plain ? g->c_m : n;
+        if (g->onto && !g->plain)
+            get(g, c, p->m, n, d, ldc);
         switch (p->m) {
         case 1: rows_all(g, 1, a, b + j, n, d, ldc); break;
         case 2: rows_all(g, 2, a, b + j, n, d, ldc); break;
@@ -77,7 +79,7 @@ WFI_SPECIAL void cols_all(const wfi_gemm *g, int m, const E *a, const E *b, int6
     V r[4];
     for (int q = 0; q < VL; q++)
         line[q] = b + least(q, n - 1) * g->b_n;
-    WFI_UNROLL for (int i = 0; i < m; i++) r[i] = (V){ 0 };
+    WFI_UNROLL for (int i = 0; i < m; i++) r[i] = g->onto ? LDM(c + i * ldc, LANES(n)) : (V){ 0 };
     for (int64_t p = 0; p < g->k; p += VL) {
         V v[VL];
         const int64_t steps = least(g->k - p, VL);
@@ -119,6 +121,8 @@ static void cols(const wfi_gemm *g, const wfi_gemm_part *p)
         char *c = p->c + j * g->c_n * out_bytes(g);
         int64_t n = least(VL, p->n - j), ldc = g->plain ? g->c_m : VL;
         T *d = g->plain ? (T *)(void *)c : spare;
+        if (g->onto && !g->plain)
+            get(g, c, p->m, n, d, ldc);
         switch (p->m) {
         case 1: cols_all(g, 1, a, b, n, d, ldc); break;
         case 2: cols_all(g, 2, a, b, n, d, ldc); break;
