@@ -78,7 +78,7 @@ static bool bind_node(builder *b, uint32_t k)
     if (!e->fn)
         return true;
     b->cmd_of[k] = p->ncmd;
-    if (e->faults)
+    if (e->faults && wfi_plan_may_fail(b, k))
         b->last_fault = p->ncmd + 1;
     for (uint32_t i = 0; i < n->nin; i++)
         if (g->in[n->in0 + i] != WFI_NO_VALUE)
@@ -367,6 +367,7 @@ static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget, size_t large)
     wfi_mem_free(c->mem, b.bound);
     wfi_mem_free(c->mem, b.cmd_of);
     wfi_mem_free(c->mem, b.of_var);
+    wfi_mem_free(c->mem, b.looked);
     if (!ok) { /* the step still runs, record by record */
         wfi_plan_free(c, p);
         return NULL;

@@ -4,6 +4,12 @@
 #include "plan/plan.h"
 #include "record/record.h"
 
+/* Indices that a command looked up, each between 0 and rows - 1 if it did not fail. */
+typedef struct wfi_looked {
+    uint32_t value;
+    int64_t rows;
+} wfi_looked;
+
 typedef struct wfi_plan_builder {
     wf_ctx *c;
     wfi_plan *p;
@@ -13,7 +19,12 @@ typedef struct wfi_plan_builder {
     uint32_t *of_var;        /* of each variable: its storage, or WFI_NO_VALUE */
     size_t cap_storage, cap_out;
     uint32_t last_fault; /* the last command that may fail; 0: none, else its number + 1 */
+    wfi_looked *looked;  /* so far */
+    size_t nlooked, cap_looked;
 } wfi_plan_builder;
+
+/* May node k, the next command, which says that it can fail, do so behind those before it (faults.c)? */
+bool wfi_plan_may_fail(wfi_plan_builder *b, uint32_t k);
 
 /* Storages that may be one become one: an assigned value is born in its variable's own buffer, a result takes the
  * buffer of an operand that dies (inplace.c). False: out of memory. */
