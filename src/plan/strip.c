@@ -17,7 +17,8 @@ enum {
     STRIP_BYTES = 64 << 10, /* of all operands of a strip */
     WHOLE_BYTES = 32 << 10, /* of operands that every strip reads */
     GAIN_BYTES = 256 << 10, /* that pass from command to command, at least: less stays in the caches anyway */
-    STRIP_LEAST = 16 << 10,
+    STRIP_LEAST = 16 << 10, /* smaller ones would be calls and little else */
+    STRIP_MOST = 256 << 10, /* half of a small L2 */
     STREAM_BYTES = 8 << 20, /* of a result that a command alone would write past the caches */
     COUNT_MOST = 65536,
     COMMANDS = 32 /* of a group */
@@ -160,25 +161,25 @@ static bool fits(stripper *s, int64_t count, int64_t *bytes)
     return true;
 }
 
-/* Strips that are small enough: few, but several for each thread. False: there is no such number. */
+/* Strips that are small enough: few, but several for each thread. Where the rows are long (an image), as small as they
+ * get. False: there is no such number. */
 static bool choose_count(stripper *s)
 {
     const wfi_cut *c = &s->m[0].cut;
     const int64_t enough = 4 * (int64_t)s->b->c->rt->threads;
-    int64_t before = 1, bytes;
-    bool found = false;
+    int64_t before = 1, bytes, chosen = INT64_MAX; /* bytes of a strip, so far */
     for (int32_t axis = 0; axis < c->axes; before *= c->dim[axis++])
         for (int64_t m = 1; m <= c->dim[axis] && m <= COUNT_MOST; m++) {
-            if (c->dim[axis] % m || before * m == 1 || !fits(s, before * m, &bytes) || bytes > STRIP_BYTES)
+            if (c->dim[axis] % m || before * m == 1 || !fits(s, before * m, &bytes) || bytes > STRIP_MOST)
                 continue;
-            if (found && bytes < STRIP_LEAST)
+            if (chosen <= STRIP_BYTES && bytes < STRIP_LEAST)
                 return true;
-            found = true;
             s->count = before * m;
-            if (s->count >= enough)
+            chosen = bytes;
+            if (bytes <= STRIP_BYTES && s->count >= enough)
                 return true;
         }
-    return found;
+    return chosen <= STRIP_MOST;
 }
 
 /* Marks what the newest member touches. Bytes that it has in common with the members before it are the gain. */
@@ -374,15 +375,18 @@ static uint32_t places(const stripper *s, const member *m)
 
 /* What does not stay within the group is written in pieces that later ones need in the caches: large results do not go
  * past them any more, and their lines are read before they are written. */
-static int64_t loss(const stripper *s, uint32_t from, uint32_t to)
+static int64_t loss(stripper *s, uint32_t from, uint32_t to)
 {
     int64_t bytes = 0;
+    s->count_no++;
     for (uint32_t i = 0; i < s->n; i++) {
         const wfi_node *n = &s->b->g->node[s->m[i].node];
         for (uint32_t k = 0; k < n->nout; k++) {
-            const wfi_storage *st = &s->p->storage[s->p->value_storage[n->out0 + k]];
-            if (st->bytes >= STREAM_BYTES && !inside(st, from, to))
+            const uint32_t at = s->p->value_storage[n->out0 + k];
+            const wfi_storage *st = &s->p->storage[at];
+            if (st->bytes >= STREAM_BYTES && !inside(st, from, to) && s->counted[at] != s->count_no)
                 bytes += (int64_t)st->bytes;
+            s->counted[at] = s->count_no;
         }
     }
     return bytes;
