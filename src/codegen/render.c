@@ -31,15 +31,49 @@ static const struct held {
     [WF_BOOL] = { "uint8_t", "uint8_t", "int32_t", "", "", "" },
 };
 
+static bool is_cast(const wfi_code_op *o)
+{
+    return o->row == WFI_FUSED_CAST;
+}
+
 static wf_dtype result_type(const wfi_code_op *o)
 {
-    return rows[o->row].to_bool ? WF_BOOL : (wf_dtype)o->dtype;
+    return is_cast(o) ? (wf_dtype)o->to : rows[o->row].to_bool ? WF_BOOL : (wf_dtype)o->dtype;
+}
+
+static int arity(const wfi_code_op *o)
+{
+    return is_cast(o) ? 1 : rows[o->row].arity;
+}
+
+/* "add_f32", "cast_f32_bf16" */
+static void name(const wfi_code_op *o, wfi_text *t)
+{
+    wfi_text_addf(t, "%s_%s", is_cast(o) ? "cast" : rows[o->row].name, wf_dtype_name((wf_dtype)o->dtype));
+    if (is_cast(o))
+        wfi_text_addf(t, "_%s", wf_dtype_name(result_type(o)));
+}
+
+/* To f32 and f64 from everything that fits in one step; to 16 bits from what is held as f32. */
+bool wfi_code_can(const wfi_code_spec *s)
+{
+    for (int q = 0; q < s->nop; q++) {
+        const wfi_code_op *o = &s->op[q];
+        const bool held_f32 = o->dtype == WF_F32 || o->dtype == WF_BF16 || o->dtype == WF_F16 || o->dtype == WF_BOOL;
+        if (!is_cast(o))
+            continue;
+        if (o->to == WF_BF16 || o->to == WF_F16 ? !held_f32 : o->to != WF_F32 && o->to != WF_F64)
+            return false;
+        if (!held[o->dtype].value || o->dtype == WF_I64)
+            return false;
+    }
+    return true;
 }
 
 static bool seen_before(const wfi_code_spec *s, int q)
 {
     for (int k = 0; k < q; k++)
-        if (s->op[k].row == s->op[q].row && s->op[k].dtype == s->op[q].dtype)
+        if (s->op[k].row == s->op[q].row && s->op[k].dtype == s->op[q].dtype && s->op[k].to == s->op[q].to)
             return true;
     return false;
 }
@@ -48,24 +82,27 @@ static bool seen_before(const wfi_code_spec *s, int q)
 static void row_functions(const wfi_code_spec *s, wfi_text *t)
 {
     for (int q = 0; q < s->nop; q++) {
+        static const struct row cast = { .body = "a", .arity = 1, .class = CLASS_NUM };
         const wfi_code_op *o = &s->op[q];
-        const struct row *r = &rows[o->row];
+        const struct row *r = is_cast(o) ? &cast : &rows[o->row];
         const struct held *h = &held[o->dtype], *y = &held[result_type(o)];
         if (seen_before(s, q))
             continue;
-        wfi_text_addf(t, "OP %s %s_%s(", y->value, r->name, wf_dtype_name((wf_dtype)o->dtype));
+        wfi_text_addf(t, "OP %s ", y->value);
+        name(o, t);
+        wfi_text_addc(t, '(');
         for (int a = 0; a < r->arity; a++) {
             const char *type = r->class != CLASS_COND ? h->enters : a == 0 ? "uint8_t" : h->value;
             wfi_text_addf(t, "%s%s %c", a ? ", " : "", type, "abc"[a]);
         }
-        bool rounds = r->class != CLASS_COND && !r->to_bool && *h->round;
-        wfi_text_addf(t, ")\n{\n    return (%s)%s(%s);\n}\n", y->value, rounds ? h->round : "", r->body);
+        bool rounds = r->class != CLASS_COND && !r->to_bool && *y->round;
+        wfi_text_addf(t, ")\n{\n    return (%s)%s(%s);\n}\n", y->value, rounds ? y->round : "", r->body);
     }
 }
 
 static void operands(const wfi_code_spec *s, const wfi_code_op *o, wfi_text *t)
 {
-    for (int a = 0; a < rows[o->row].arity; a++) {
+    for (int a = 0; a < arity(o); a++) {
         const int k = o->in[a];
         const char *sep = a ? ", " : "";
         if (k >= s->nin)
@@ -94,8 +131,9 @@ static void block(const wfi_code_spec *s, wfi_text *t)
         }
     for (int q = 0; q < s->nop; q++) {
         const wfi_code_op *o = &s->op[q];
-        wfi_text_addf(t, "        const %s t%d = %s_%s(", held[result_type(o)].value, q, rows[o->row].name,
-                      wf_dtype_name((wf_dtype)o->dtype));
+        wfi_text_addf(t, "        const %s t%d = ", held[result_type(o)].value, q);
+        name(o, t);
+        wfi_text_addc(t, '(');
         operands(s, o, t);
         wfi_text_add(t, ");\n");
     }

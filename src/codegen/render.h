@@ -13,9 +13,10 @@
 #include "kernel/fused/fused.h"
 
 typedef struct wfi_code_op {
-    uint8_t row;   /* WFI_ROWOF_... */
+    uint8_t row;   /* WFI_ROWOF_..., WFI_FUSED_CAST */
     uint8_t dtype; /* of the operands (of the last one) and, unless the row compares, of the result */
     uint8_t in[3]; /* as in wfi_fused_op */
+    uint8_t to;    /* of the result of a cast; 0 */
 } wfi_code_op;
 
 /* Plain data without holes: equal kernels are equal bytes. */
@@ -27,6 +28,8 @@ typedef struct wfi_code_spec {
     wfi_code_op op[WFI_FUSED_OPS];
 } wfi_code_spec;
 
+/* Is it made of rows, and of casts between real types, and to them, that round once? */
+bool wfi_code_can(const wfi_code_spec *s);
 void wfi_code_render(const wfi_code_spec *s, wfi_text *t);
 
 /* Pieces of text, NULL at the end. Generated from src/kernel. */

@@ -151,6 +151,14 @@ int wfi_op_attr_print(const wfi_op_info *op, const void *attr, char *text, size_
  * unless `unknown` is given, which collects them ("tol=2e-3"). */
 bool wfi_op_attr_parse(const wfi_op_info *op, const char *text, void *attr, char *unknown, size_t unknown_bytes,
                        char *err, size_t err_bytes);
+/* What a fused group may be made of: the rows of elementwise.def, and casts, which are told by the type of the result
+ * alone. */
+static inline bool wfi_op_pointwise(uint32_t op)
+{
+    return op < WFI_OP_COUNT && (wfi_op_table[op].flags & WFI_OP_EW || op == WFI_OP_cast);
+}
+/* The type of the result of one in a group, *made: for a cast it is given. False: one error text. */
+bool wfi_op_pointwise_type(uint32_t op, int nin, const wf_dtype *in, wf_dtype *made, char *err, size_t err_bytes);
 /* Binds the operator's map: shapes of the results and everything that reads axis maps. False: one error text. */
 bool wfi_op_bind(const wfi_op_info *op, const void *attr, int nin, const wfi_axis_shape *in, const wf_dtype *dtype,
                  struct wfi_syms *syms, wfi_axis_inst *x, char *err, size_t err_bytes);

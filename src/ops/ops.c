@@ -281,6 +281,15 @@ static wf_dtype dtype_attr(const wfi_op_info *op, const void *attr)
         load(f, attr, &v);
     return (wf_dtype)v.whole;
 }
+bool wfi_op_pointwise_type(uint32_t op, int nin, const wf_dtype *in, wf_dtype *made, char *err, size_t err_bytes)
+{
+    if (op != WFI_OP_cast)
+        return wfi_op_types(&wfi_op_table[op], NULL, nin, in, made, err, err_bytes);
+    if (nin == 1 && *made > WF_DTYPE_NONE && *made < WF_DTYPE_COUNT)
+        return true;
+    (void)snprintf(err, err_bytes, "cast: one operand and a type were expected");
+    return false;
+}
 bool wfi_op_types(const wfi_op_info *op, const void *attr, int nin, const wf_dtype *in, wf_dtype *out, char *err,
                   size_t err_bytes)
 {

@@ -24,7 +24,7 @@ typedef struct aligner {
 
 static bool is_ew(const wfi_node *n)
 {
-    return n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW && n->nout == 1;
+    return wfi_op_pointwise(n->op) && n->nout == 1;
 }
 
 static const wfi_type *type_of(const wfi_graph *g, uint32_t v)

@@ -25,7 +25,7 @@ typedef struct fuser {
 
 static bool fusable(const wfi_graph *g, const wfi_node *n)
 {
-    return n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW && n->nin <= 3 && n->nout == 1 &&
+    return wfi_op_pointwise(n->op) && n->nin <= 3 && n->nout == 1 &&
            wfi_type_at(g->ids, g->value[n->out0].type)->elements > 0;
 }
 

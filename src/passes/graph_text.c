@@ -22,6 +22,8 @@ static void print_body(const wfi_body *b, wfi_text *t)
         bool leaves = b->out[k] == q && q + 1 < b->nop; /* the last one always does */
         k += leaves;
         wfi_text_addf(t, "%s%s%s", q ? "; " : "", leaves ? "out " : "", wfi_op_table[b->op[q].op].name);
+        if (b->op[q].op == WFI_OP_cast)
+            wfi_text_addf(t, ":%s", wf_dtype_name((wf_dtype)b->op[q].dtype));
         for (int i = 0; i < b->op[q].nin; i++) {
             uint32_t in = b->op[q].in[i];
             wfi_text_addf(t, " %c%u", in < b->nin ? 'i' : 't', in < b->nin ? in : in - b->nin);
@@ -201,6 +203,19 @@ static bool parse_leaf(parser *p, uint32_t kind, int at, const uint32_t *type, u
     return wfi_graph_add(p->g, kind, payload, nin, &in, nout, type, 0) != WFI_NO_VALUE || fail(p, "out of memory", "");
 }
 
+/* "add"; "cast:bf16". -1: none that a group may have. */
+static int pointwise(char *word, wf_dtype *type)
+{
+    char *colon = strchr(word, ':');
+    *type = WF_DTYPE_NONE;
+    if (colon) {
+        *colon = 0;
+        *type = wf_dtype_of(colon + 1);
+    }
+    int op = wfi_op_find(word);
+    return op >= 0 && wfi_op_pointwise((uint32_t)op) && (op == WFI_OP_cast) == (colon != NULL) ? op : -1;
+}
+
 /* One op of a body: words from *at on, up to the one that ends with ; or ). "i3" is an operand, "t0" an earlier op. */
 static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, bool *last)
 {
@@ -209,8 +224,8 @@ static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, b
     char err[WFI_AXIS_ERR];
     bool leaves = !strcmp(p->word[*at], "out");
     *at += leaves;
-    int op = *at < p->n ? wfi_op_find(p->word[(*at)++]) : -1;
-    if (op < 0 || !(wfi_op_table[op].flags & WFI_OP_EW) || b->nop == WFI_BODY_OPS)
+    int op = *at < p->n ? pointwise(p->word[(*at)++], &made[0]) : -1;
+    if (op < 0 || b->nop == WFI_BODY_OPS)
         return fail(p, "an element-wise operator was expected, at most 64 of them", op < 0 ? p->word[*at - 1] : "");
     *o = (wfi_body_op){ .op = (uint16_t)op };
     for (bool end = false; !end; (*at)++) {
@@ -226,7 +241,7 @@ static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, b
         dtype[o->nin] = *s == 'i' ? wfi_type_at(p->g->ids, p->g->value[in[v]].type)->dtype : (wf_dtype)b->op[v].dtype;
         o->in[o->nin++] = (uint16_t)(*s == 'i' ? v : b->nin + v);
     }
-    if (!wfi_op_types(&wfi_op_table[op], NULL, o->nin, dtype, made, err, sizeof err))
+    if (!wfi_op_pointwise_type((uint32_t)op, o->nin, dtype, made, err, sizeof err))
         return fail(p, err, wfi_op_table[op].name);
     o->dtype = (uint16_t)made[0];
     if (leaves || *last) {

@@ -76,7 +76,7 @@ static bool body_op(const checker *k, const wfi_node *n, const wfi_body *b, uint
     const wfi_body_op *o = &b->op[q];
     wf_dtype dtype[3], made[WFI_NODE_OUTS];
     char err[WFI_AXIS_ERR];
-    if (o->op >= WFI_OP_COUNT || !(wfi_op_table[o->op].flags & WFI_OP_EW) || o->nin != wfi_op_table[o->op].nin_max)
+    if (!wfi_op_pointwise(o->op) || o->nin != wfi_op_table[o->op].nin_max)
         return wrong(k, "an op of the body is no element-wise operator, or has not its operands");
     for (int i = 0; i < o->nin; i++) {
         if (o->in[i] >= b->nin + q)
@@ -84,7 +84,8 @@ static bool body_op(const checker *k, const wfi_node *n, const wfi_body *b, uint
         dtype[i] = o->in[i] < b->nin ? wfi_type_at(g->ids, g->value[g->in[n->in0 + o->in[i]]].type)->dtype
                                      : (wf_dtype)b->op[o->in[i] - b->nin].dtype;
     }
-    if (!wfi_op_types(&wfi_op_table[o->op], NULL, o->nin, dtype, made, err, sizeof err))
+    made[0] = (wf_dtype)o->dtype;
+    if (!wfi_op_pointwise_type(o->op, o->nin, dtype, made, err, sizeof err))
         return wrong(k, err);
     return made[0] == (wf_dtype)o->dtype || wrong(k, "an op of the body has another type than its operator gives");
 }

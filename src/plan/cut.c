@@ -96,7 +96,7 @@ wfi_cut wfi_cut_of(const wfi_graph *g, const wfi_node *n)
     slots s = { .n = (int32_t)(n->nout + n->nin), .nout = n->nout };
     for (int32_t k = 0; k < s.n; k++)
         sizes(&s, g, k < s.nout ? n->out0 + (uint32_t)k : g->in[n->in0 + (uint32_t)(k - s.nout)], k);
-    if (n->op == WFI_NODE_FUSED || (n->op < WFI_OP_COUNT && wfi_op_table[n->op].flags & WFI_OP_EW))
+    if (n->op == WFI_NODE_FUSED || wfi_op_pointwise(n->op))
         element_wise(&s);
     else if (n->op >= WFI_OP_COUNT || !by_map(&s, g, n))
         return c;

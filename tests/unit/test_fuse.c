@@ -27,6 +27,11 @@ static const pass_text texts[] = {
       LEAVES "v3 = exp v0 : f32[8,32]\nv4 = neg v2 : f32[8,32]\nv5 = lt v3 v4 : bool[8,32]\n"
              "v6 = where v5 v3 v4 : f32[8,32]\nassign 0 v6\n",
       LEAVES "v3 = fused(exp i0; neg i1; lt t0 t1; where t2 t0 t1) v0 v2 : f32[8,32]\nassign 0 v3\n" },
+    { "casts are told by the type that they give",
+      LEAVES "v3 = cast v0 dtype=bf16 : bf16[8,32]\nv4 = square v3 : bf16[8,32]\nv5 = cast v4 dtype=f32 : f32[8,32]\n"
+             "v6 = add v5 v1 : f32[8,32]\nresult 4 v6\nresult 5 v4\n",
+      LEAVES "v3 v4 = fused(cast:bf16 i0; out square t0; cast:f32 t1; add t2 i1) v0 v1 : bf16[8,32] f32[8,32]\n"
+             "result 4 v4\nresult 5 v3\n" },
     { "nothing to fuse", LEAVES "v3 = exp v0 : f32[8,32]\nresult 4 v3\n",
       LEAVES "v3 = exp v0 : f32[8,32]\nresult 4 v3\n" },
 };
@@ -187,8 +192,8 @@ static void step(wf_ctx *c, wf_var *v, const shape *s, const float *x, const flo
     wf_tensor *r[RESULTS];
     r[0] = wf_add(wf_mul(p, q), w);
     r[1] = wf_where(wf_lt(r[0], p), wf_sigmoid(p), wf_neg(r[0]));
-    r[2] = wf_sub(wf_relu(wf_mul(r[1], wf_scalar(c, 0.3))), w);
-    wf_assign(v, wf_add(r[2], wf_square(w)));
+    r[2] = wf_sub(wf_cast(wf_relu(wf_cast(wf_mul(r[1], wf_scalar(c, 0.3)), WF_F16)), WF_F32), w);
+    wf_assign(v, wf_add(r[2], wf_cast(wf_square(wf_cast(w, WF_F64)), WF_F32)));
     for (int i = 0; i < RESULTS; i++)
         r[i] = wf_scope_return(c, in, r[i]);
     assert_int_equal(wf_scope_end(c, in), WF_OK);

@@ -38,7 +38,7 @@ typedef struct graph {
 } graph;
 
 static uint64_t first_seed = 1;
-static int count = 200, compile_every = 8;
+static int count = 500, compile_every = 8;
 static int checked_nodes, texts;
 static bool compiling; /* steps wait for generated kernels, so that the third one runs them */
 

@@ -23,9 +23,12 @@ static void ask_code(const wfi_cpu *d, const wfi_fused_spec *s, const wfi_body *
         const wfi_body_op *o = &body->op[q];
         c.op[q].row = s->op[q].row;
         c.op[q].dtype = (uint8_t)type_of(body, b, o->in[o->nin - 1]);
+        c.op[q].to = s->op[q].row == WFI_FUSED_CAST ? (uint8_t)o->dtype : 0;
         for (int a = 0; a < o->nin; a++)
             c.op[q].in[a] = s->op[q].in[a];
     }
+    if (!wfi_code_can(&c))
+        return; /* a cast that needs more than a line */
     const wfi_code *code = wfi_generator_ask(d->base.generator, &c);
     if (code) {
         d->fused->attach(b->params, code);
@@ -51,9 +54,10 @@ static const char *bind(const wfi_cpu *d, wfi_bind *b)
     for (uint32_t q = 0; q < body->nop; q++) {
         const wfi_body_op *o = &body->op[q];
         wfi_fused_op *f = &s.op[q];
-        f->fn = d->ew->fn[wfi_op_table[o->op].ew][type_of(body, b, o->in[o->nin - 1])];
+        const bool cast = o->op == WFI_OP_cast;
+        f->fn = cast ? NULL : d->ew->fn[wfi_op_table[o->op].ew][type_of(body, b, o->in[o->nin - 1])];
         f->dtype = (wf_dtype)o->dtype;
-        f->row = (uint8_t)wfi_op_table[o->op].ew;
+        f->row = cast ? WFI_FUSED_CAST : (uint8_t)wfi_op_table[o->op].ew;
         f->arity = (uint8_t)o->nin;
         for (int a = 0; a < 3; a++)
             f->in[a] = (uint8_t)o->in[a];

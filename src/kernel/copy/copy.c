@@ -374,6 +374,17 @@ static void concat_run(const void *params, void *const *args, const wfi_run *r)
     wfi_pool_run(r->pool, (p->outer + j.each - 1) / j.each, concat_rows, &j);
 }
 
+void WFI_K(wfi_copy_cast)(wf_dtype to, void *y, wf_dtype from, const void *x, int64_t n)
+{
+    const int64_t by = (int64_t)wf_dtype_bytes(to), bx = (int64_t)wf_dtype_bytes(from);
+    if (to == from) {
+        memmove(y, x, (size_t)(n * by));
+        return;
+    }
+    for (int64_t i = 0; i < n; i += CAST_TILE)
+        cast_run(to, (char *)y + i * by, from, (const char *)x + i * bx, n - i < CAST_TILE ? n - i : CAST_TILE);
+}
+
 const wfi_copy_kernels WFI_K(wfi_copy) = {
     .prepare = prepare,
     .run = run,

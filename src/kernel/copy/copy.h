@@ -92,6 +92,11 @@ typedef struct wfi_copy_kernels {
     void (*philox)(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 } wfi_copy_kernels;
 
+/* n contiguous elements as another type. y and x do not overlap, or y is x where both types have one size. */
+void wfi_copy_cast_portable(wf_dtype to, void *y, wf_dtype from, const void *x, int64_t n);
+void wfi_copy_cast_avx2(wf_dtype to, void *y, wf_dtype from, const void *x, int64_t n);
+void wfi_copy_cast_avx512(wf_dtype to, void *y, wf_dtype from, const void *x, int64_t n);
+
 extern const wfi_copy_kernels wfi_copy_portable, wfi_copy_avx2, wfi_copy_avx512;
 
 #endif

@@ -14,9 +14,10 @@ enum {
 };
 
 typedef struct op {
-    wfi_ew_fn *fn;
+    wfi_ew_fn *fn;    /* NULL: a cast */
     uint8_t y, in[3]; /* slots */
     uint8_t splat;
+    uint8_t to, from; /* types of a cast */
 } op;
 
 typedef struct params {
@@ -115,6 +116,8 @@ static void assign(params *p, const wfi_fused_spec *s)
         const int lane = lane_of_result(s, q);
         op *e = &p->op[q];
         e->fn = o->fn;
+        e->to = (uint8_t)o->dtype;
+        e->from = (uint8_t)(o->in[0] < s->nin ? s->view[s->nout + o->in[0]]->dtype : s->op[o->in[0] - s->nin].dtype);
         for (int a = 0; a < 3; a++) {
             const int from = o->in[a < o->arity ? a : 0];
             e->in[a] = slot[from];
@@ -154,7 +157,7 @@ static const char *prepare(const wfi_fused_spec *s, void *out, size_t *scratch)
         if (wfi_walk_overlaps(s->view[k]))
             return "a result overlaps itself";
     for (int q = 0; q < s->nop; q++) {
-        if (!s->op[q].fn)
+        if (!s->op[q].fn && s->op[q].row != WFI_FUSED_CAST)
             return "a row does not have this type";
         widest = wf_dtype_bytes(s->op[q].dtype) > (size_t)widest ? (int64_t)wf_dtype_bytes(s->op[q].dtype) : widest;
     }
@@ -205,10 +208,21 @@ typedef struct job {
     bool streams;
 } job;
 
+static void cast(const op *o, char *y, const char *x, int64_t n)
+{
+    char one[8];
+    WFI_K(wfi_copy_cast)((wf_dtype)o->to, o->splat ? one : y, (wf_dtype)o->from, x, o->splat ? 1 : n);
+    if (o->splat)
+        wfi_walk_move(y, (int64_t)wf_dtype_bytes((wf_dtype)o->to), one, 0, n, (int)wf_dtype_bytes((wf_dtype)o->to));
+}
+
 static void run_ops(const params *p, char *const *at, int64_t n)
 {
     for (const op *o = p->op, *end = o + p->nop; o < end; o++)
-        o->fn(at[o->y], at[o->in[0]], at[o->in[1]], at[o->in[2]], n, o->splat);
+        if (!o->fn)
+            cast(o, at[o->y], at[o->in[0]], n);
+        else
+            o->fn(at[o->y], at[o->in[0]], at[o->in[1]], at[o->in[2]], n, o->splat);
 }
 
 static void temporaries(const params *p, char *scratch, char **at)

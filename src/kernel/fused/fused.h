@@ -13,14 +13,17 @@
 #ifndef WFI_KERNEL_FUSED_FUSED_H
 #define WFI_KERNEL_FUSED_FUSED_H
 #include <stdatomic.h>
+#include "kernel/copy/copy.h"
 #include "kernel/ew/ew.h"
 
 enum { WFI_FUSED_IN = 32, WFI_FUSED_OUT = 4, WFI_FUSED_OPS = 64 };
 
+#define WFI_FUSED_CAST WFI_ROWOF_COUNT /* in place of a row: the operand as another type */
+
 typedef struct wfi_fused_op {
-    wfi_ew_fn *fn;
+    wfi_ew_fn *fn;  /* NULL for casts */
     wf_dtype dtype; /* of the result */
-    uint8_t row;    /* WFI_ROWOF_... */
+    uint8_t row;    /* WFI_ROWOF_..., WFI_FUSED_CAST */
     uint8_t arity;
     uint8_t in[3]; /* below nin: an input; else nin + the number of an earlier op */
 } wfi_fused_op;
@@ -58,6 +61,9 @@ extern const wfi_fused_kernels wfi_fused_portable, wfi_fused_avx2, wfi_fused_avx
 /* May result k take the place of input i, if their layouts are the same? Not if a later op still reads the input. */
 static inline bool wfi_fused_inplace(const wfi_fused_spec *s, int k, int i)
 {
+    const wfi_fused_op *made = &s->op[s->out[k]];
+    if (made->row == WFI_FUSED_CAST && made->in[0] == i)
+        return false;
     if (wf_dtype_bytes(s->view[s->nout + i]->dtype) != wf_dtype_bytes(s->view[k]->dtype))
         return false;
     for (int q = s->out[k] + 1; q < s->nop; q++)
