@@ -30,12 +30,18 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
     wfi_gemm g;
     size_t all = 0;
     if (describe(&g, a, b, c)) {
-        g.kind = kind;
+        g.kind = kind, g.pool = threads;
         if (!choose(kinds[kind], &g, threads, &all))
             return "too large";
     }
     *out = g, *scratch = all;
     return NULL;
+}
+
+bool WFI_K(wfi_gemm_plan)(wfi_gemm *g, size_t *scratch)
+{
+    g->kind = F32;
+    return choose(kinds[F32], g, g->pool, scratch);
 }
 
 static void run(const void *params, void *const *args, const wfi_run *r)

@@ -40,6 +40,8 @@ typedef struct wfi_gemm {
     int64_t m, n, k;
     int64_t a_m, a_k, b_k, b_n, c_m, c_n; /* strides, elements */
     int32_t nbatch, threads;
+    int32_t pool; /* threads of the pool that prepare was told */
+    int32_t reserved;
     int64_t batch[WFI_GEMM_BATCH_MAX]; /* sizes, and strides in elements */
     int64_t a_batch[WFI_GEMM_BATCH_MAX], b_batch[WFI_GEMM_BATCH_MAX], c_batch[WFI_GEMM_BATCH_MAX];
     int64_t batches;          /* product of batch[] */
@@ -77,14 +79,21 @@ typedef struct wfi_gemm_kernels {
 } wfi_gemm_kernels;
 
 extern const wfi_gemm_kernels wfi_gemm_portable, wfi_gemm_avx2, wfi_gemm_avx512;
+/* Plans a product of f32 anew that another implementation described; run it with the kernels of that name. False: it
+ * wants more scratch than there can be. */
+bool wfi_gemm_plan_portable(wfi_gemm *g, size_t *scratch);
+bool wfi_gemm_plan_avx2(wfi_gemm *g, size_t *scratch);
+bool wfi_gemm_plan_avx512(wfi_gemm *g, size_t *scratch);
 
 /* bf16, two values of k in one instruction of AVX512_BF16; order class `bf16 chain` (gemm_pairs.c). */
 extern const wfi_gemm_kernels wfi_gemm_pairs;
 
 /* bf16 on the tile unit; order class `amx pairs` (gemm_amx.c). Usable once wfi_gemm_amx_permit() has returned true. */
 extern const wfi_gemm_kernels wfi_gemm_amx;
-/* The same with its instructions in plain C: packing and edges are tested with it on every machine. */
-extern const wfi_gemm_kernels wfi_gemm_amx_emulated;
+/* f32 there, as products of three bf16 each; order class `f32_bf16x3`. What cannot be split runs on wfi_gemm_avx512. */
+extern const wfi_gemm_kernels wfi_gemm_split;
+/* The same with their instructions in plain C: packing and edges are tested with them on every machine. */
+extern const wfi_gemm_kernels wfi_gemm_amx_emulated, wfi_gemm_split_emulated;
 /* Asks the CPU whether it has AMX with bf16, and the kernel for its registers (for this process, once is enough). */
 bool wfi_gemm_amx_permit(void);
 

@@ -81,19 +81,22 @@ static void swap64(int64_t *a, int64_t *b)
     int64_t t = *a;
     *a = *b, *b = t;
 }
-/* The transposed product has the same chains; it is run where c lies in columns, or n is tiny and a is not. */
-static void maybe_swap(wfi_gemm *g)
+static void swap_operands(wfi_gemm *g)
 {
-    bool columns = g->c_n != 1 && g->c_m == 1, thin = g->n <= 4 && g->m * g->k >= 1024;
-    if (g->m <= 4 || !(columns || thin))
-        return;
-    g->swapped = 1;
+    g->swapped = !g->swapped;
     swap64(&g->m, &g->n);
     swap64(&g->a_m, &g->b_n);
     swap64(&g->a_k, &g->b_k);
     swap64(&g->c_m, &g->c_n);
     for (int i = 0; i < g->nbatch; i++)
         swap64(&g->a_batch[i], &g->b_batch[i]);
+}
+/* The transposed product has the same chains; it is run where c lies in columns, or n is tiny and a is not. */
+static void maybe_swap(wfi_gemm *g)
+{
+    bool columns = g->c_n != 1 && g->c_m == 1, thin = g->n <= 4 && g->m * g->k >= 1024;
+    if (g->m > 4 && (columns || thin))
+        swap_operands(g);
 }
 
 /* Strides of dimensions of size 1 mean nothing: the handiest is taken. */
