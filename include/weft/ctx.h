@@ -95,7 +95,9 @@ WF_API void wf_interrupt(wf_ctx *c);
 /* True once after wf_interrupt, for loops that want to leave before the error arises; then the request is forgotten. */
 WF_API bool wf_interrupted(wf_ctx *c);
 
-/* For the scope that is open, and inner ones. fast is accepted and takes no freedom yet. */
+/* For the calls that follow in the scope that is open, and inner ones. WF_STRICT (the default): the same bits in every
+ * mode. WF_FAST: plans may compute what is called here in another way where that is faster; docs/numerics.md has the
+ * freedoms and their bounds, wf_explain_plan lists those that were taken. */
 WF_API wf_status wf_set_contract(wf_ctx *c, wf_contract contract);
 
 /* Figures of the context so far. */

@@ -110,6 +110,24 @@ static void submission(const wfi_report *r, uint32_t run, wfi_text *t)
     wfi_text_addc(t, ']');
 }
 
+static void freedoms(const wfi_plan *p, wfi_text *t)
+{
+    member(t, false, "freedoms");
+    wfi_text_addc(t, '[');
+    for (size_t i = 0; i < p->trail.nfreedom; i++) {
+        const wfi_freedom *f = &p->trail.freedom[i];
+        const wfi_line at = wfi_plan_line(p, f->prov);
+        wfi_text_add(t, i ? ",{" : "{");
+        string(t, true, "what", f->what->code);
+        string(t, false, "text", f->what->text);
+        string(t, false, "op", wfi_op_table[f->op].name);
+        member(t, false, "line");
+        line(t, true, &at);
+        wfi_text_addc(t, '}');
+    }
+    wfi_text_addc(t, ']');
+}
+
 static void notes(const wfi_plan *p, wfi_text *t)
 {
     member(t, false, "apart");
@@ -171,6 +189,7 @@ void wfi_report_json(const wfi_report *r, wfi_text *t)
     }
     wfi_text_add(t, "]");
     notes(p, t);
+    freedoms(p, t);
     passes(p, t);
     wfi_text_add(t, "}\n");
 }

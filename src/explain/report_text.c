@@ -3,7 +3,7 @@
 #include <string.h>
 #include "explain/report.h"
 
-enum { LINES_MAX = 6, PAIRS_MAX = 3, KINDS_MAX = 12, WHAT_MAX = 28, KERNEL_MAX = 25 };
+enum { LINES_MAX = 6, PAIRS_MAX = 3, KINDS_MAX = 12, FREEDOMS_MAX = 24, WHAT_MAX = 28, KERNEL_MAX = 25 };
 
 /* ---- cells ---- */
 
@@ -346,6 +346,24 @@ static void apart(const wfi_report *r, wfi_text *t)
     wfi_mem_free(t->mem, k);
 }
 
+/* What strict would have computed in another way. */
+static void freedoms(const wfi_report *r, wfi_text *t)
+{
+    const wfi_trail *trail = &r->p->trail;
+    for (size_t i = 0; i < trail->nfreedom; i++) {
+        const wfi_freedom *f = &trail->freedom[i];
+        const wfi_line line = wfi_plan_line(r->p, f->prov);
+        if (!i)
+            wfi_text_add(t, "freedoms of the contract fast:\n");
+        if (i == FREEDOMS_MAX) {
+            wfi_text_addf(t, "  and %zu more\n", trail->nfreedom - i);
+            break;
+        }
+        wfi_text_addf(t, "  %s: %s, %s; %s%s\n", wfi_op_table[f->op].name, f->what->code, f->what->text,
+                      line.grad ? "gradient of " : "", line.site ? line.site + r->folder : "?");
+    }
+}
+
 static void passes(const wfi_report *r, wfi_text *t)
 {
     const wfi_trail *trail = &r->p->trail;
@@ -368,6 +386,7 @@ void wfi_report_text(const wfi_report *r, wfi_text *t)
     whole(r, t);
     commands(r, t);
     apart(r, t);
+    freedoms(r, t);
     if (r->p->arena >= 1 << 20)
         (void)wfi_plan_print_peak(r->p, 8, t);
     passes(r, t);

@@ -35,7 +35,8 @@ typedef struct wfi_node {
 #define WFI_NO_VALUE 0xffffffffu
 enum {
     WFI_NODE_NO_MERGE = 1, /* a recompute clone: common subexpressions leave it alone */
-    WFI_NODE_PART = 2      /* its results are not yet what its record gave, but a part of it */
+    WFI_NODE_PART = 2,     /* its results are not yet what its record gave, but a part of it */
+    WFI_NODE_FAST = 4      /* recorded under the contract `fast` (passes/relax.h) */
 };
 
 typedef struct wfi_value {

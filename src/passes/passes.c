@@ -7,13 +7,14 @@
 #include "passes/fuse.h"
 #include "passes/graph_text.h"
 #include "passes/recompute.h"
+#include "passes/relax.h"
 #include "passes/schedule.h"
 #include "passes/simplify.h"
 
-const wfi_pass wfi_pass_list[] = {
-    { "simplify", wfi_simplify },   { "align", wfi_align }, { "chunk", wfi_chunk }, { "schedule", wfi_schedule },
-    { "recompute", wfi_recompute }, { "fuse", wfi_fuse },   { NULL, NULL }
-};
+const wfi_pass wfi_pass_list[] = { { "relax", wfi_relax },       { "simplify", wfi_simplify },
+                                   { "align", wfi_align },       { "chunk", wfi_chunk },
+                                   { "schedule", wfi_schedule }, { "recompute", wfi_recompute },
+                                   { "fuse", wfi_fuse },         { NULL, NULL } };
 
 static const char *const planning[] = { "strip", "keep",
                                         "join" }; /* steps behind the passes (src/plan) that can be left out as well */

@@ -77,7 +77,7 @@ static bool equal(const simplifier *s, uint32_t k, const wfi_node *n, const uint
     const wfi_graph *g = s->out;
     const wfi_node *m = &g->node[k];
     if (m->op != n->op || m->payload != n->payload || m->nin != n->nin || m->nout != n->nout ||
-        (n->nin && memcmp(g->in + m->in0, in, n->nin * sizeof *in)))
+        (m->flags ^ n->flags) & WFI_NODE_FAST || (n->nin && memcmp(g->in + m->in0, in, n->nin * sizeof *in)))
         return false;
     for (uint32_t i = 0; i < n->nout; i++)
         if (g->value[m->out0 + i].type != s->g->value[n->out0 + i].type)

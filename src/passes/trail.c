@@ -21,6 +21,12 @@ void wfi_trail_note(wfi_trail *t, const wfi_reason *why, const wfi_graph *g, uin
     t->note[t->nnote++] = (wfi_note){ why, { a->op, b->op }, { a->prov, b->prov } };
 }
 
+void wfi_trail_freedom(wfi_trail *t, const wfi_reason *what, const wfi_node *n)
+{
+    if (t && wfi_mem_grow(t->mem, &t->freedom, &t->cap_freedom, t->nfreedom + 1, sizeof *t->freedom))
+        t->freedom[t->nfreedom++] = (wfi_freedom){ what, n->op, n->prov };
+}
+
 void wfi_trail_time(wfi_trail *t, const char *pass, uint64_t ns, size_t before, size_t after)
 {
     if (t && t->ntime < WFI_TRAIL_PASSES)
@@ -30,6 +36,8 @@ void wfi_trail_time(wfi_trail *t, const char *pass, uint64_t ns, size_t before, 
 void wfi_trail_free(wfi_trail *t)
 {
     wfi_mem_free(t->mem, t->note);
+    wfi_mem_free(t->mem, t->freedom);
     t->note = NULL;
-    t->nnote = t->cap_note = 0;
+    t->freedom = NULL;
+    t->nnote = t->cap_note = t->nfreedom = t->cap_freedom = 0;
 }

@@ -7,6 +7,7 @@ typedef struct lowering {
     wfi_graph *g;
     uint8_t *need;   /* of each record */
     uint32_t *value; /* of each record: its value in the graph */
+    bool fast;       /* the contract of the records at hand */
 } lowering;
 
 static void find_needed(lowering *l)
@@ -57,6 +58,8 @@ static bool operator_(lowering *l, uint32_t i)
     for (uint32_t k = 0; k < nout; k++)
         type[k] = l->t->rec[i + k].type;
     uint32_t v = wfi_graph_add(l->g, op, WFI_KEY_PAYLOAD(r->key), nin, in, nout, type, i);
+    if (v != WFI_NO_VALUE && l->fast)
+        l->g->node[l->g->nnode - 1].flags |= WFI_NODE_FAST;
     for (uint32_t k = 0; v != WFI_NO_VALUE && k < nout; k++)
         l->value[i + k] = v + k;
     return v != WFI_NO_VALUE;
@@ -71,6 +74,8 @@ static bool one(lowering *l, uint32_t i)
 {
     const wfi_rec *r = &l->t->rec[i];
     uint32_t op = WFI_KEY_OP(r->key), payload = WFI_KEY_PAYLOAD(r->key);
+    if (op == WFI_EV_CONTRACT)
+        l->fast = payload == WF_FAST;
     if (!l->need[i])
         return true;
     if (op < WFI_OP_COUNT)
@@ -93,7 +98,11 @@ static bool one(lowering *l, uint32_t i)
 
 bool wfi_lower_trace(wf_ctx *c, const wfi_trace *t, wfi_graph *g)
 {
-    lowering l = { c, t, g, wfi_mem_zalloc(c->mem, t->n + 1), wfi_mem_array(c->mem, t->n + 1, sizeof *l.value) };
+    lowering l = { .c = c,
+                   .t = t,
+                   .g = g,
+                   .need = wfi_mem_zalloc(c->mem, t->n + 1),
+                   .value = wfi_mem_array(c->mem, t->n + 1, sizeof *l.value) };
     bool ok = l.need && l.value;
     if (ok)
         find_needed(&l);

@@ -75,7 +75,8 @@ static bool compare(wfi_watch *w, const char *pass, const wfi_graph *g, char *er
     char what[384];
     if (w->lost)
         return true;
-    bool known = w->was.value != NULL;
+    const bool known = w->was.value != NULL && w->freedoms == w->p->trail.nfreedom;
+    w->freedoms = w->p->trail.nfreedom;
     w->lost = !wfi_reference_eval(w->c, g, w->p->nsite, &now);
     bool differs = known && !w->lost && wfi_reference_differs(g, &now, &w->was, &node, what, sizeof what);
     wfi_reference_free(w->c->mem, &w->was);

@@ -13,6 +13,7 @@ typedef struct wfi_watch {
     bool reference;        /* WEFT_CHECK=ref */
     bool lost;             /* there was nothing to compare with: no more is compared */
     wfi_reference_run was; /* the graph before the pass */
+    size_t freedoms;       /* that had been taken then; a pass that takes one may change values */
 } wfi_watch;
 
 /* Reads the environment; true if anything is to be watched. Ends with wfi_watch_end in either case. */

@@ -47,9 +47,12 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
                       .notape = c->notape,
                       .autocast = c->autocast,
                       .open = true };
-    c->frame[++c->depth] = (wfi_frame){
-        .name = name, .site = site, .serial = ++c->serial, .own0 = (uint32_t)c->nown, .around = c->autocast
-    };
+    c->frame[++c->depth] = (wfi_frame){ .name = name,
+                                        .site = site,
+                                        .serial = ++c->serial,
+                                        .own0 = (uint32_t)c->nown,
+                                        .around = c->autocast,
+                                        .contract = c->contract };
     c->step_depth = c->depth;
     c->in_step = true;
     c->run_now = c->notape = false;

@@ -323,14 +323,24 @@ bool wf_interrupted(wf_ctx *c)
     return c && atomic_exchange(&c->interrupted, 0);
 }
 
+void wfi_contract_note(wf_ctx *c)
+{
+    if (c->run_now || !c->in_step || c->r.recording_only || c->r.contract == c->contract || c->status != WF_OK)
+        return;
+    c->r.contract = c->contract;
+    wfi_emit_record(c, WFI_KEY(WFI_EV_CONTRACT, c->contract, 0), WFI_NONE, WFI_NONE, WFI_NONE, 0, NULL);
+}
+
 wf_status wf_set_contract(wf_ctx *c, wf_contract contract)
 {
     if (!c)
         return WF_ERR_ARG;
     if (contract != WF_STRICT && contract != WF_FAST)
         wfi_error_set(c, WF_ERR_ARG, "wf_set_contract", NULL, "%d is no contract", (int)contract);
-    else
+    else {
         c->contract = contract;
+        wfi_contract_note(c);
+    }
     return c->status;
 }
 

@@ -140,5 +140,6 @@ void wf_error_clear(wf_ctx *c)
         c->error[0] = 0;
         c->r.owner = WFI_NONE; /* a composite that failed is gone as a whole */
         wfi_autocast_note(c);  /* scopes may have begun or ended since the error */
+        wfi_contract_note(c);
     }
 }

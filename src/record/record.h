@@ -52,6 +52,7 @@ enum {
     WFI_EV_GRAD, /* composites */
     WFI_EV_OPTIM,
     WFI_EV_AUTOCAST, /* payload: the 16-bit type that calls are cast to from here on, 0: none */
+    WFI_EV_CONTRACT, /* payload: the contract from here on */
     WFI_EV_OUT,      /* in[0] is a result of the composite around */
     WFI_EV_STEP      /* the end */
 };
@@ -192,7 +193,8 @@ typedef struct wfi_frame {
     const char *name, *site;
     uint32_t serial, own0;
     bool group, no_grad;
-    wf_dtype around; /* what was cast outside of it */
+    wf_dtype around;      /* what was cast outside of it */
+    wf_contract contract; /* outside of it */
 } wfi_frame;
 
 /* What a step in the making is. A capture puts the open one aside and begins its own. */
@@ -214,8 +216,9 @@ typedef struct wfi_steprec {
     size_t nlive, cap_live;
     double (*host)[8]; /* numbers of live[i] */
     size_t cap_host;
-    bool recording_only; /* a capture: nothing runs */
-    wf_dtype autocast;   /* what the AUTOCAST records so far say */
+    bool recording_only;  /* a capture: nothing runs */
+    wf_dtype autocast;    /* what the AUTOCAST records so far say */
+    wf_contract contract; /* the same of CONTRACT records */
 } wfi_steprec;
 
 struct wf_runtime {
@@ -453,6 +456,8 @@ void wfi_composite_out(wf_ctx *c, wf_tensor *t, const char *site);
 /* Results of a skipped composite, in order; returns how many there are. */
 uint32_t wfi_composite_outs(wf_ctx *c, const wfi_composite *k, uint32_t n, wf_tensor **out);
 wf_status wfi_composite_end(wf_ctx *c, wfi_composite *k);
+
+void wfi_contract_note(wf_ctx *c); /* ctx.c: tells the trace of the contract, if it does not know */
 
 /* ---- autocast.c ---- */
 bool wfi_autocast_allows(wf_dtype dtype); /* as an option */

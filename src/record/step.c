@@ -41,7 +41,9 @@ void wfi_step_start(wf_ctx *c)
     r->cursor = r->tr ? r->tr->rec : &wfi_record_sentinel;
     r->at = 0;
     r->autocast = WF_DTYPE_NONE;
+    r->contract = WF_STRICT;
     wfi_autocast_note(c);
+    wfi_contract_note(c);
 }
 
 /* No step is open: calls run at once and are not remembered. */
@@ -266,7 +268,8 @@ wf_scope wf_scope_begin_(wf_ctx *c, const char *name, const wf_scope_opts *o, co
                       "scope %s is open %u times here: a wf_scope_end is missing", name ? name : "?", same);
         return none;
     }
-    c->frame[++c->depth] = (wfi_frame){ name, site, ++c->serial, (uint32_t)c->nown, o->group, o->no_grad, c->autocast };
+    c->frame[++c->depth] =
+        (wfi_frame){ name, site, ++c->serial, (uint32_t)c->nown, o->group, o->no_grad, c->autocast, c->contract };
     if (!o->group && !c->step_depth) {
         (void)wfi_step_check(c);
         c->step_depth = c->depth;
@@ -311,6 +314,8 @@ static void end_frame(wf_ctx *c)
         c->notape |= c->frame[i].no_grad;
     c->keybits = c->notape ? WFI_KEY_NOGRAD : 0;
     wfi_autocast_set(c, f->around);
+    c->contract = f->contract;
+    wfi_contract_note(c);
 }
 
 wf_status wf_scope_end(wf_ctx *c, wf_scope s)
