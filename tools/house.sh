@@ -13,7 +13,7 @@ each_line() { # what: reads "file:line:text" lines
 }
 
 # 1. A folder includes only what is before it in this order (and the public headers).
-order="base kernel codegen graph ops passes device record grad plan exec dist nn data io deploy explain cli"
+order="base kernel codegen tune graph ops passes device record grad plan exec dist nn data io deploy explain cli"
 rank() {
     local i=0 f
     for f in $order; do

@@ -39,6 +39,7 @@ typedef struct wf_runtime_opts {
      * thread-safe. NULL: libc's. */
     void *(*alloc)(void *user, void *p, size_t old_bytes, size_t new_bytes)WF_Z;
     void *alloc_user WF_Z;
+    bool no_tuning WF_Z; /* records of `weft tune` are not looked at; so is WEFT_TUNE=off */
 } wf_runtime_opts;
 
 /* NULL options: all defaults. Returns NULL when memory or threads are not to be had. */

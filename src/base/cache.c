@@ -45,9 +45,9 @@ static bool safe(const struct stat *st, bool sticky)
            ((st->st_mode & (S_IWGRP | S_IWOTH)) == 0 || (sticky && st->st_mode & S_ISVTX));
 }
 
-/* From the root down, one name after the other, each looked at once it is open; missing ones are made, 0700. Links are
- * followed. path is cut into its names and put together again. */
-static int walk(wfi_cache *c, char *path)
+/* From the root down, one name after the other, each looked at once it is open; missing ones are made, 0700, if they
+ * may be. Links are followed. path is cut into its names and put together again. */
+static int walk(wfi_cache *c, char *path, bool make)
 {
     struct stat st;
     int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -59,7 +59,7 @@ static int walk(wfi_cache *c, char *path)
             break;
         name[n] = 0;
         bool last = strspn(end ? name + n + 1 : "", "/") == strlen(end ? name + n + 1 : "");
-        if (mkdirat(at, name, 0700) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+        if (make && mkdirat(at, name, 0700) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
             fails(c, "cannot make the folder");
         int next = openat(at, name, (last ? O_RDONLY : O_PATH) | O_DIRECTORY | O_CLOEXEC);
         if (next < 0)
@@ -79,10 +79,10 @@ static int walk(wfi_cache *c, char *path)
 
 /* The folder at c->path, made if it is not there; afterwards c->path has no links in it, so that its names lead to the
  * same folder for as long as nobody but us and root changes them. */
-static bool open_path(wfi_cache *c)
+static bool open_path(wfi_cache *c, bool make)
 {
     char link[32];
-    if ((c->dir = walk(c, c->path)) < 0)
+    if ((c->dir = walk(c, c->path, make)) < 0)
         return false;
     (void)wfi_str_print(link, sizeof link, "/proc/self/fd/%d", c->dir);
     ssize_t n = readlink(link, c->path, sizeof c->path - 1);
@@ -91,10 +91,10 @@ static bool open_path(wfi_cache *c)
     if (n <= 0 || c->path[0] != '/')
         return says(c, "the folder has no path");
     c->path[n] = 0;
-    return (c->dir = walk(c, c->path)) >= 0;
+    return (c->dir = walk(c, c->path, false)) >= 0;
 }
 
-static bool open_shared(wfi_cache *c, const char *name)
+static bool open_shared(wfi_cache *c, const char *name, bool make)
 {
     const char *root = wfi_env_get("XDG_CACHE_HOME"), *home = wfi_env_get("HOME");
     bool xdg = root && *root == '/'; /* a relative one is to be ignored, says the specification */
@@ -102,7 +102,7 @@ static bool open_shared(wfi_cache *c, const char *name)
         return says(c, "neither XDG_CACHE_HOME nor HOME is an absolute path");
     if (!wfi_str_print(c->path, sizeof c->path, "%s%s/weft/%s", xdg ? root : home, xdg ? "" : "/.cache", name))
         return says(c, "the path is too long");
-    return open_path(c);
+    return open_path(c, make);
 }
 
 static void random_name(char *out, size_t cap, const char *prefix)
@@ -120,7 +120,7 @@ static bool open_temporary(wfi_cache *c)
     random_name(name, sizeof name, "weft-");
     if (!wfi_str_print(c->path, sizeof c->path, "%s/%s", root && *root == '/' ? root : "/tmp", name))
         return says(c, "the path is too long");
-    return c->temporary = open_path(c);
+    return c->temporary = open_path(c, true);
 }
 
 /* Empties a folder that holds files only. */
@@ -176,7 +176,7 @@ static void sweep(const wfi_cache *c)
 bool wfi_cache_open(wfi_cache *c, const char *name)
 {
     *c = (wfi_cache){ .dir = -1, .work = -1, .lock = -1 };
-    if (open_shared(c, name)) {
+    if (open_shared(c, name, true)) {
         sweep(c);
         return true;
     }
@@ -186,6 +186,12 @@ bool wfi_cache_open(wfi_cache *c, const char *name)
         return false;
     memcpy(c->why, why, sizeof why);
     return true;
+}
+
+bool wfi_cache_open_old(wfi_cache *c, const char *name)
+{
+    *c = (wfi_cache){ .dir = -1, .work = -1, .lock = -1 };
+    return open_shared(c, name, false);
 }
 
 static void end_work(wfi_cache *c)
@@ -280,6 +286,27 @@ bool wfi_cache_find(wfi_cache *c, const wfi_cache_key key)
     return good;
 }
 
+bool wfi_cache_read(wfi_cache *c, const wfi_cache_key key, wfi_mem *mem, void **data, size_t *bytes)
+{
+    char name[80], *p = NULL;
+    struct stat st;
+    entry_name(key, name, ".so");
+    int fd = openat(c->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return says(c, "no such entry");
+    if (examine(c, fd, key, false) && fstat(fd, &st) == 0) {
+        *bytes = (size_t)st.st_size - sizeof(seal);
+        p = wfi_mem_alloc(mem, *bytes);
+        if (p && pread(fd, p, *bytes, 0) != (ssize_t)*bytes) {
+            wfi_mem_free(mem, p);
+            p = NULL;
+        }
+    }
+    (void)close(fd);
+    *data = p;
+    return p != NULL;
+}
+
 void wfi_cache_path(const wfi_cache *c, const wfi_cache_key key, char out[WFI_CACHE_PATH])
 {
     char name[80];
@@ -335,6 +362,22 @@ bool wfi_cache_leave(wfi_cache *c)
     wfi_cache_close(c);
     *c = t;
     return true;
+}
+
+bool wfi_cache_put(wfi_cache *c, const void *data, size_t bytes)
+{
+    int fd = openat(c->work, "new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    bool good = fd >= 0;
+    for (size_t at = 0; good && at < bytes;) {
+        ssize_t n = write(fd, (const char *)data + at, bytes - at);
+        good = n > 0 || (n < 0 && errno == EINTR);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (!good)
+        fails(c, "cannot write the entry");
+    if (fd >= 0)
+        (void)close(fd);
+    return good;
 }
 
 bool wfi_cache_end(wfi_cache *c, const wfi_cache_key key, bool keep)

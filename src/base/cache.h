@@ -18,6 +18,7 @@
 #define WFI_BASE_CACHE_H
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "base/mem.h"
 #include "base/sha256.h"
 
 #define WFI_CACHE_PATH 3072 /* bytes of a path, at most */
@@ -37,15 +38,22 @@ typedef uint8_t wfi_cache_key[WFI_SHA256_BYTES];
 
 /* False: not even a temporary folder; why says it. */
 bool wfi_cache_open(wfi_cache *c, const char *name);
+/* Only if the folder is there; nothing is made, nothing swept. */
+bool wfi_cache_open_old(wfi_cache *c, const char *name);
 void wfi_cache_close(wfi_cache *c);
 
 /* Is there a sound entry? One that is not is taken away if it is ours. */
 bool wfi_cache_find(wfi_cache *c, const wfi_cache_key key);
 void wfi_cache_path(const wfi_cache *c, const wfi_cache_key key, char out[WFI_CACHE_PATH]);
 
+/* The content of a sound entry, to be freed by the caller. False: there is none, or no memory. */
+bool wfi_cache_read(wfi_cache *c, const wfi_cache_key key, wfi_mem *mem, void **data, size_t *bytes);
+
 /* Waits while another process makes this entry (until *stop); it may be there afterwards. False: *stop, or the folder
  * cannot be written. */
 bool wfi_cache_begin(wfi_cache *c, const wfi_cache_key key, const _Atomic bool *stop);
+/* Writes the file "new" in the work folder. */
+bool wfi_cache_put(wfi_cache *c, const void *data, size_t bytes);
 /* keep: the file "new" in the work folder becomes the entry. The work folder is removed either way. */
 bool wfi_cache_end(wfi_cache *c, const wfi_cache_key key, bool keep);
 /* The folder is of no use (full, read-only): goes on in a temporary one; why keeps the reason. False: there is none, or

@@ -10,7 +10,7 @@ typedef struct cli_command {
     const char *name, *brief, *help;
     int (*run)(wfi_mem *mem, int argc, char **argv); /* argv[0]: the subcommand's name */
 } cli_command;
-extern const cli_command cli_info, cli_show, cli_bisect;
+extern const cli_command cli_info, cli_show, cli_bisect, cli_tune;
 
 /* "weft show: ...", one line on standard error; returns the status. */
 int cli_error(int status, const char *command, const char *format, ...) WFI_PRINTF(3, 4);
@@ -18,6 +18,8 @@ int cli_error(int status, const char *command, const char *format, ...) WFI_PRIN
 int cli_write(wfi_text *t, const char *command);
 /* Progress, for people: one line on standard error. */
 void cli_say(const char *format, ...) WFI_PRINTF(1, 2);
+/* The same without the end of the line: a bar that grows. */
+void cli_progress(const char *format, ...) WFI_PRINTF(1, 2);
 
 /* ---- running a program (child.c) ---- */
 

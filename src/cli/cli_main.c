@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "weft/weft.h"
 
-static const cli_command *const commands[] = { &cli_info, &cli_show, &cli_bisect };
+static const cli_command *const commands[] = { &cli_info, &cli_show, &cli_bisect, &cli_tune };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 int cli_error(int status, const char *command, const char *format, ...)
@@ -28,6 +28,16 @@ void cli_say(const char *format, ...)
     (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
     (void)dprintf(STDERR_FILENO, "%s\n", line);
+}
+
+void cli_progress(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    (void)dprintf(STDERR_FILENO, "%s", line);
 }
 
 int cli_write(wfi_text *t, const char *command)

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/text.h"
+#include "kernel/choice.h"
 #include "kernel/kernel.h"
 #include "ops_enum.h"
 
@@ -60,6 +61,13 @@ typedef struct wfi_keep {
     wfi_kernel_fn *fn;   /* does the node with such args; the room stands for the operand */
 } wfi_keep;
 
+/* What there is to be chosen about a node (kernel/choice.h), and how it will run as it is bound. */
+typedef struct wfi_offer {
+    int nknob; /* 0: nothing */
+    wfi_knob knob[WFI_KNOBS];
+    wfi_traits traits;
+} wfi_offer;
+
 /* In: what is asked. Out, filled by the implementation that accepts: how it is done. */
 typedef struct wfi_bind {
     uint32_t op; /* wfi_op */
@@ -68,6 +76,8 @@ typedef struct wfi_bind {
     const wfi_view *in; /* in[nin]; dtype WF_DTYPE_NONE: operand not given */
     wfi_view *out;      /* out[nout]: dtype and shape stand, strides are row-major and may be changed */
     int32_t threads;
+    const wfi_choice *choice; /* how it is to be done; NULL: as was found best before, else by rule */
+    wfi_offer *offer;         /* NULL, or is filled, too */
 
     wfi_kernel_fn *fn;   /* NULL with alias >= 0: no work at all */
     wfi_kernel_fn *list; /* may run several such nodes at once (a wfi_kernel_list); NULL: there is no such function */
@@ -80,6 +90,7 @@ typedef struct wfi_bind {
     uint32_t inplace_of[WFI_BIND_OUT]; /* the same for the further outputs */
     wfi_keep keep;
     bool faults;
+    bool tunable, tuned;              /* something could be chosen; it was done as was found best before */
     const char *impl;                 /* "cpu.gemm" */
     const char *order;                /* the order class of its sums, "" if it has none */
     const _Atomic(const char *) *how; /* NULL, or what carries it out at this moment, which may change */
@@ -136,6 +147,7 @@ struct wfi_device {
     wfi_pool *pool;
     int threads;
     struct wfi_generator *generator; /* of kernels that are compiled at run time; NULL: there is none */
+    struct wfi_records *records;     /* of what was found best; NULL: not asked */
 };
 struct wfi_queue {
     wfi_device *device;

@@ -2,6 +2,7 @@
  * for each combination and then found by content; the entries never move. */
 #include <stdio.h>
 #include <string.h>
+#include "device/workload.h"
 #include "graph/body.h"
 #include "record/record.h"
 
@@ -79,9 +80,25 @@ static void tell_dispatch(wf_ctx *c, const wfi_bind *b, uint32_t nin, const uint
         wfi_text_addf(&t, " %s%s", l ? wfi_type_text(&c->ids, l->type, type, sizeof type) : "_",
                       l && !l->contiguous ? "~" : "");
     }
-    wfi_text_addf(&t, " -> %s%s\n", !why ? b->impl : composite ? "taken apart" : "none", wfi_text_str(declined));
+    wfi_text_addf(&t, " -> %s%s%s\n",
+                  !why        ? b->impl
+                  : composite ? "taken apart"
+                              : "none",
+                  !why && b->tuned ? " (tuned)" : "", wfi_text_str(declined));
     if (!t.oom)
         wfi_log_text(&c->log, "dispatch", t.p);
+    wfi_text_free(&t);
+}
+
+/* "tune: matmul f32[8,16] f32[16,4] threads=2": what `weft tune --log` can work on. */
+static void tell_tunable(wf_ctx *c, const wfi_bind *b)
+{
+    wfi_text t = { .mem = c->mem };
+    wfi_text_add(&t, "tune: ");
+    wfi_workload_print(b, &t);
+    wfi_text_addc(&t, '\n');
+    if (!t.oom)
+        wfi_log_text(&c->log, "tune", t.p);
     wfi_text_free(&t);
 }
 
@@ -118,6 +135,8 @@ static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, u
     if (told)
         tell_dispatch(c, b, nin, layout, *why, &declined);
     wfi_text_free(&declined);
+    if (WFI_UNLIKELY(c->log.topics != NULL) && !*why && b->tunable && wfi_log_on(&c->log, "tune"))
+        tell_tunable(c, b);
     return *why == NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "codegen/generator.h"
 #include "record/record.h"
+#include "tune/records.h"
 
 /* ---- runtime ---- */
 
@@ -72,6 +73,10 @@ wf_runtime *wf_runtime_new(const wf_runtime_opts *o)
         unmark_process(rt);
         wfi_mem_free(&mem, rt);
         return NULL;
+    }
+    if (o->no_tuning) {
+        wfi_records_free(rt->device->records);
+        rt->device->records = NULL;
     }
     return rt;
 }
@@ -145,7 +150,7 @@ static void start_log(wf_ctx *c, const wf_ctx_opts *o)
     const char *word = wfi_log_unknown(c->log.topics, &n);
     if (word)
         wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL,
-                      "%s names \"%.*s\": plan, passes, fusion, dispatch or all was expected",
+                      "%s names \"%.*s\": plan, passes, fusion, dispatch, tune or all was expected",
                       o->log ? "log" : "WEFT_LOG", (int)(n < 40 ? n : 40), word);
     c->profile = o->profile || wfi_log_on(&c->log, "plan");
 }

@@ -124,5 +124,21 @@ run 2 "$weft" bisect --; err "a program was expected behind --"
 run 2 "$weft" bisect "$victim"; err "was not expected before --"
 run 3 "$weft" bisect -- "$tmp/no-such-program" x; err "cannot be started: No such file"
 
+# ---- tune
+tune=("$weft" tune --threads 2 --budget 2)
+run 0 "${tune[@]}" matmul 96x200x100 f32; out "matmul f32[96,200] f32[200,100]"; out " ways: by rule "
+run 0 "${tune[@]}" --json softmax 'f32[300,64]' axis=-1; json; out '"problem":"softmax f32[300,64] axis=-1"'
+run 0 "${tune[@]}" --quiet neg 'f32[8]'; out "there is one way only to do it"
+WEFT_LOG=tune WEFT_LOG_FILE=$tmp/tune.log WEFT_THREADS=2 "$victim" never >/dev/null 2>&1
+run 0 "${tune[@]}" --log "$tmp/tune.log"; out "matmul f32["
+run 3 "${tune[@]}" --log "$tmp/zeros"; err "has no lines of WEFT_LOG=tune"
+run 3 "${tune[@]}" --log "$tmp/none"; err "cannot open"
+run 2 "${tune[@]}"; err "one operator, --log FILE or --suite was expected"
+run 2 "${tune[@]}" nothing 'f32[1]'; err 'there is no such operator: "nothing"'
+run 2 "${tune[@]}" matmul 'f32[2,3]' 'f32[4,5]'; err "sizes of axis k differ"
+run 2 "${tune[@]}" --budget never matmul 8x8x8 f32; err "--budget takes seconds"
+run 2 "${tune[@]}" --threads; err "--threads needs a value"
+run 3 env XDG_CACHE_HOME=/proc/none "${tune[@]}" matmul 96x200x100 f32; err "the records cannot be kept: "
+
 [ $faults = 0 ] && echo "weft: every subcommand does what it says"
 [ $faults = 0 ]

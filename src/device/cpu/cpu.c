@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/env.h"
 #include "codegen/generator.h"
+#include "tune/records.h"
 
 static int probe(void)
 {
@@ -14,6 +16,7 @@ static int probe(void)
 static void device_close(wfi_device *d)
 {
     wfi_generator_free(d->generator);
+    wfi_records_free(d->records);
     wfi_pool_free(d->pool);
     wfi_mem_free(d->mem, d);
 }
@@ -21,12 +24,15 @@ static void device_close(wfi_device *d)
 static wfi_device *device_open(wfi_mem *mem, int index, int threads)
 {
     wfi_cpu *d = index == 0 ? wfi_mem_zalloc(mem, sizeof *d) : NULL;
+    char machine[256];
     if (!d)
         return NULL;
     d->base = (wfi_device){ .api = &wfi_device_cpu, .mem = mem, .threads = threads };
     wfi_cpu_choose(d, wfi_isa_best());
     d->base.generator = wfi_generator_new(mem, wfi_isa_name(d->isa < WFI_ISA_AVX512 ? d->isa : WFI_ISA_AVX512));
-    if (!d->base.generator || (threads > 1 && !(d->base.pool = wfi_pool_new(mem, threads)))) {
+    wfi_cpu_identity(d->isa, machine, sizeof machine);
+    d->base.records = wfi_records_new(mem, machine);
+    if (!d->base.generator || !d->base.records || (threads > 1 && !(d->base.pool = wfi_pool_new(mem, threads)))) {
         device_close(&d->base);
         return NULL;
     }
@@ -154,7 +160,9 @@ static const char *bind(wfi_device *device, wfi_bind *b)
             b->alias = -1;
             b->alias_offset = 0;
             b->inplace = 0;
-            b->faults = false;
+            b->faults = b->tunable = b->tuned = false;
+            if (b->offer)
+                b->offer->nknob = 0;
             b->keep = (wfi_keep){ .bytes = 0 };
             b->how = NULL;
             memset(b->inplace_of, 0, sizeof b->inplace_of);

@@ -72,6 +72,9 @@ wfi_isa wfi_isa_best(void); /* by feature bits, capped by WEFT_ISA */
 const char *wfi_isa_name(wfi_isa isa);
 void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa); /* sets the tables */
 
+/* What can make a difference to which way of doing something is fastest: model, caches, kernels. */
+void wfi_cpu_identity(wfi_isa isa, char *text, size_t bytes);
+
 /* roofs.c */
 bool wfi_cpu_roofs(wfi_device *d, wfi_roofs *r);
 
@@ -88,6 +91,9 @@ uint32_t wfi_impl_axes(wf_dims axes, int32_t ndim);
 /* Some kernels have a fixed place for every operand, NULL where one is not given. b->params holds such a kernel's own
  * parameters (WFI_PARAMS_MAX bytes); from[i] is the argument of the command that goes to place i, -1: NULL. */
 void wfi_impl_placed(wfi_bind *b, wfi_kernel_fn *fn, const int8_t *from, int n);
+/* Behind prepare: params are those of a kernel that has choices (NULL: none). Takes the one that is asked for or was
+ * found best before. Declines only what is asked for. */
+const char *wfi_impl_choose(const wfi_cpu *d, wfi_bind *b, const wfi_choices *choices, void *params);
 bool wfi_impl_dense(const wfi_view *v); /* covers elements 0 .. n-1 in some order of its axes */
 
 #endif

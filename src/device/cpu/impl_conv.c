@@ -11,13 +11,13 @@
 
 static const char *conv(const wfi_conv_family *f, const wfi_conv_attrs *at, const wfi_cpu *d, wfi_bind *b)
 {
-    (void)d;
     wf_dtype dtype = b->out->dtype;
     const char *why = f->layout(at, &b->in[0], &b->in[1], b->out);
     b->out->dtype = dtype;
     b->fn = f->run;
-    return why ? why
-               : f->prepare(at, &b->in[0], &b->in[1], b->out, b->threads, b->params, &b->params_bytes, &b->scratch);
+    why =
+        why ? why : f->prepare(at, &b->in[0], &b->in[1], b->out, b->threads, b->params, &b->params_bytes, &b->scratch);
+    return why ? why : wfi_impl_choose(d, b, f->choices, b->params);
 }
 
 static const char *forward(const wfi_cpu *d, wfi_bind *b)

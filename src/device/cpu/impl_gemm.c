@@ -15,7 +15,7 @@ static void with_batch(const wfi_view *v, const wfi_view *y, wfi_view *out)
         out->stride[y->ndim - k] = v->stride[v->ndim - k];
 }
 
-static const char *with(const wfi_gemm_kernels *gemm, wfi_bind *b)
+static const char *with(const wfi_cpu *d, const wfi_gemm_kernels *gemm, wfi_bind *b)
 {
     wfi_view x, w;
     with_batch(&b->in[0], b->out, &x);
@@ -23,21 +23,22 @@ static const char *with(const wfi_gemm_kernels *gemm, wfi_bind *b)
     b->fn = gemm->run;
     b->params_bytes = sizeof(wfi_gemm);
     const char *why = gemm->prepare(&x, &w, b->out, b->threads, b->params, &b->scratch);
+    why = why ? why : wfi_impl_choose(d, b, gemm->choices, b->params);
     if (!why && gemm->keep_bytes)
         b->keep = (wfi_keep){ 1, gemm->keep_bytes(b->params), gemm->keep, gemm->run_kept };
     return why;
 }
 static const char *matmul_amx(const wfi_cpu *d, wfi_bind *b)
 {
-    return d->gemm_amx ? with(d->gemm_amx, b) : "no tile unit";
+    return d->gemm_amx ? with(d, d->gemm_amx, b) : "no tile unit";
 }
 static const char *matmul_pairs(const wfi_cpu *d, wfi_bind *b)
 {
-    return d->gemm_pairs ? with(d->gemm_pairs, b) : "no dot products of bf16";
+    return d->gemm_pairs ? with(d, d->gemm_pairs, b) : "no dot products of bf16";
 }
 static const char *matmul(const wfi_cpu *d, wfi_bind *b)
 {
-    return with(d->gemm, b);
+    return with(d, d->gemm, b);
 }
 
 /* Chains that begin at c: it is copied to the result, where that is not in its place already, and they go on there. */

@@ -6,7 +6,8 @@ static const char *row(const wfi_cpu *d, wfi_bind *b, const wfi_row_spec *s)
 {
     b->fn = d->row->run;
     b->params_bytes = WFI_PARAMS_MAX;
-    return d->row->prepare(s, b->params, &b->scratch);
+    const char *why = d->row->prepare(s, b->params, &b->scratch);
+    return why ? why : wfi_impl_choose(d, b, d->row->choices, b->params);
 }
 
 static int32_t axis_of(const wfi_bind *b, int32_t axis)
@@ -77,6 +78,7 @@ static const wfi_view *given(const wfi_bind *b, int32_t i)
 static const char *bind_norm(const wfi_cpu *d, wfi_bind *b, const wfi_row_spec *s, const int8_t *from)
 {
     const char *why = d->row->prepare(s, b->params, &b->scratch);
+    why = why ? why : wfi_impl_choose(d, b, d->row->choices, b->params);
     if (!why)
         wfi_impl_placed(b, d->row->run, from, WFI_ROW_SLOTS);
     return why;

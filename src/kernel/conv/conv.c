@@ -385,10 +385,12 @@ static void wgrad_run(const void *params, void *const *args, const wfi_run *run)
     real_of(p->grad.c.wtype)->wrun(&p->grad, &p->room, args, run);
 }
 
+#include "kernel/conv/conv_choice.h"
+
 const wfi_conv_kernels WFI_K(wfi_conv) = {
-    .forward = { fwd_layout, fwd_prepare, fwd_run },
-    .input_grad = { igrad_layout, igrad_prepare, igrad_run },
-    .weight_grad = { wgrad_layout, wgrad_prepare, wgrad_run },
+    .forward = { fwd_layout, fwd_prepare, fwd_run, &fwd_choices },
+    .input_grad = { igrad_layout, igrad_prepare, igrad_run, &igrad_choices },
+    .weight_grad = { wgrad_layout, wgrad_prepare, wgrad_run, &wgrad_choices },
     .keep_bytes = fwd_keep_bytes,
     .keep = fwd_keep,
     .run_kept = fwd_run_kept,

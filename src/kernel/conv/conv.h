@@ -23,6 +23,7 @@
  *    The block results are added, from +0, in order of (n, block). */
 #ifndef WFI_KERNEL_CONV_CONV_H
 #define WFI_KERNEL_CONV_CONV_H
+#include "kernel/choice.h"
 #include "kernel/kernel.h"
 
 #define WFI_CONV_ROWS 8
@@ -49,6 +50,7 @@ typedef struct wfi_conv_family {
     wfi_conv_layout_fn *layout;
     wfi_conv_prepare_fn *prepare;
     wfi_kernel_fn *run;
+    const wfi_choices *choices;
 } wfi_conv_family;
 
 typedef struct wfi_conv_kernels {

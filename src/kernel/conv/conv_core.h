@@ -12,6 +12,19 @@ typedef struct conv_plane {
     int64_t s[4]; /* strides in elements: n, channel, row, column */
 } conv_plane;
 
+/* What may be chosen otherwise (kernel/choice.h). 0: as the rule says. */
+enum {
+    WAY_BLOCK,   /* KiB of input under a block of output; of the weight gradient: of the sums of a part */
+    WAY_ORDER,   /* 1: all panels of an output row, then the next row; 2: all rows of a panel. Of the weight gradient:
+                  * threads   take 1: parts of dw; 2: blocks, whose results are added after */
+    WAY_READ,    /* 2: rows are buffered, although x could be read as it lies */
+    WAY_PIECES,  /* blocks for each thread, at least */
+    WAY_PANELS,  /* parts into which the panels are cut; of the weight gradient: panels of a part, at most */
+    WAY_THREADS, /* at most */
+    WAYS
+};
+_Static_assert((int)WAYS <= (int)WFI_KNOBS, "WAYS");
+
 /* out[n, j, oy, ox] = sum over ky, kx, k of in[n, k, oy*sh + ky*dh - pt, ox*sw + kx*dw - pl] * w[ky, kx, k, j] */
 typedef struct conv_core {
     conv_plane x, y;
@@ -29,6 +42,7 @@ typedef struct conv_core {
     int64_t wh, ww, wk, wj, wg;
     int64_t k0h, k0w, kdh, kdw;
     int64_t fh, fw; /* size of the whole kernel */
+    wfi_choice way;
 } conv_core;
 
 /* dw[j, k, ky, kx] of each group; x, y as above, y being dy. */
@@ -56,6 +70,7 @@ typedef void conv_run_fn(const conv_core *c, const conv_room *r, void *const *ar
 typedef void conv_pack_fn(const conv_core *c, const void *w, void *weights, const wfi_run *run);
 typedef bool conv_wroom_fn(const conv_core *c, conv_wroom *r);
 typedef void conv_wrun_fn(const conv_wgrad *g, const conv_wroom *r, void *const *args, const wfi_run *run);
+typedef void conv_traits_fn(const conv_core *c, wfi_traits *t);
 
 /* One set for f32, bf16 and f16, one for f64. */
 typedef struct conv_real {
@@ -64,6 +79,7 @@ typedef struct conv_real {
     conv_pack_fn *pack;
     conv_wroom_fn *wroom;
     conv_wrun_fn *wrun;
+    conv_traits_fn *traits, *wtraits;
 } conv_real;
 extern const conv_real WFI_K(wfi_conv_f32), WFI_K(wfi_conv_f64);
 

@@ -87,16 +87,18 @@ static void cut_images(geo *g)
 static void cut(geo *g)
 {
     const conv_core *c = &g->c;
+    const double most = c->way.of[WAY_BLOCK] ? c->way.of[WAY_BLOCK] * 1024.0 : BLOCK_BYTES;
+    const int64_t each = c->way.of[WAY_PIECES] ? c->way.of[WAY_PIECES] : 4;
     int64_t want, blocks;
     g->cb = c->ow > 0 ? c->ow : 1;
-    while (g->cb > 4 * MR2 && block_size(g, g->cb, 1) > BLOCK_BYTES) {
+    while (g->cb > 4 * MR2 && block_size(g, g->cb, 1) > most) {
         g->cb = ceil_div(ceil_div(g->cb, 2), MR2) * MR2;
     }
     g->rb = c->oh > 0 ? c->oh : 1;
-    while (g->rb > 1 && block_size(g, g->cb, g->rb) > BLOCK_BYTES) {
+    while (g->rb > 1 && block_size(g, g->cb, g->rb) > most) {
         g->rb = g->rb > 16 ? g->rb / 2 : g->rb - 1;
     }
-    want = c->n > 0 ? ceil_div(c->threads > 1 ? 4 * c->threads : 1, c->n) : 1; /* blocks of an image */
+    want = c->n > 0 ? ceil_div(c->threads > 1 ? each * c->threads : 1, c->n) : 1; /* blocks of an image */
     if (g->by_image) {
         g->rb = c->oh;
     } else if (g->ncb = ceil_div(c->ow, g->cb), ceil_div(c->oh, g->rb) * g->ncb < want && c->oh > 1) {
@@ -113,6 +115,9 @@ static void cut(geo *g)
         g->nub = ceil_div(2 * c->threads, blocks > 0 ? blocks : 1);
         g->nub = g->nub < g->units ? g->nub : g->units;
     }
+    if (c->way.of[WAY_PANELS] > g->nub) {
+        g->nub = c->way.of[WAY_PANELS] < g->units ? c->way.of[WAY_PANELS] : g->units;
+    }
 }
 
 static void geometry(const conv_core *core, geo *g)
@@ -122,7 +127,7 @@ static void geometry(const conv_core *core, geo *g)
     merge(c);
     g->depth = c->groups > 1 && c->ci == 1 && c->co == 1;
     g->chan = g->depth ? c->groups : c->ci;
-    g->direct = can_read(c, g->chan) && (!g->depth || c->groups % L == 0);
+    g->direct = can_read(c, g->chan) && (!g->depth || c->groups % L == 0) && c->way.of[WAY_READ] != 2;
     g->pix = g->direct ? c->x.s[3] : g->depth ? ceil_div(c->groups, L) * L : c->ci;
     cut_images(g);
     if (!g->direct && !g->depth && !g->by_image && c->ci > 0 && c->sw * c->ci * (int64_t)sizeof(T) % ALIAS_BYTES == 0) {
@@ -135,6 +140,9 @@ static void geometry(const conv_core *core, geo *g)
     g->image = g->by_image ? g->rows * g->line + LINE / (int64_t)sizeof(T) : 0;
     g->rows_first =
         c->groups == 1 && (double)(c->kh * c->kw * c->ci) * (double)padded(c->co) * sizeof(T) <= PANEL_BYTES;
+    if (c->way.of[WAY_ORDER]) {
+        g->rows_first = c->groups == 1 && c->way.of[WAY_ORDER] == 1;
+    }
     g->len = c->ci;
     g->per_row = c->kw;
     if (c->dw == 1 && g->pix == c->ci) {

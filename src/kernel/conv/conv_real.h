@@ -9,3 +9,4 @@
 #include "kernel/conv/conv_weight_geo.h"
 #include "kernel/conv/conv_weight.h"
 #include "kernel/conv/conv_weight_depth.h"
+#include "kernel/conv/conv_traits.h"

@@ -71,7 +71,8 @@ static void cut_parts(wgt_geo *w)
 {
     const conv_core *c = &w->g.c;
     wgt_cut *cut = &w->cut;
-    double room = w->g.direct ? PART_BYTES : 2 * PART_BYTES;      /* a copy of x shall serve more panels */
+    double part = c->way.of[WAY_BLOCK] ? c->way.of[WAY_BLOCK] * 1024.0 : PART_BYTES;
+    double room = w->g.direct ? part : 2 * part;                  /* a copy of x shall serve more panels */
     double chan = (double)c->kh * (double)c->kw * NR * sizeof(T); /* one channel of one panel */
     *cut = (wgt_cut){ 1, c->kh > 0 ? c->kh : 1, c->ci > 0 ? c->ci : 1 };
     if (w->skip) {
@@ -79,6 +80,9 @@ static void cut_parts(wgt_geo *w)
     }
     room /= chan * (double)cut->k;
     cut->u = room < 1 || w->g.units == 0 ? 1 : room < (double)w->g.units ? (int64_t)room : w->g.units;
+    if (c->way.of[WAY_PANELS] && cut->u > c->way.of[WAY_PANELS]) {
+        cut->u = c->way.of[WAY_PANELS];
+    }
     while (!is_even(w) && cut->u > 1) {
         cut->u = ceil_div(cut->u, 2);
     }
@@ -101,11 +105,12 @@ static void wgt_geometry(const conv_core *core, wgt_geo *w)
     w->skip = c->ci >= WFI_CONV_SKIP;
     w->near = g->rb * c->ow < NEAR_STEPS;
     g->direct = (w->skip ? is_dense(c, c->ci) : can_read(c, 1)) && (c->x.s[1] == 1 || (c->ci == 1 && !g->depth)) &&
-                (!g->depth || c->groups % L == 0);
+                (!g->depth || c->groups % L == 0) && c->way.of[WAY_READ] != 2;
     cut_parts(w);
-    w->waves =
-        c->threads > 1 && !g->depth && acc_size(c) * (int64_t)sizeof(T) <= WAVE_LARGE &&
-        (acc_size(c) * (int64_t)sizeof(T) <= WAVE_SMALL || (g->units % c->threads != 0 && g->units < 4 * c->threads));
+    w->waves = c->threads > 1 && c->way.of[WAY_ORDER] != 1 && !g->depth &&
+               acc_size(c) * (int64_t)sizeof(T) <= WAVE_LARGE &&
+               (c->way.of[WAY_ORDER] == 2 || acc_size(c) * (int64_t)sizeof(T) <= WAVE_SMALL ||
+                (g->units % c->threads != 0 && g->units < 4 * c->threads));
     g->chan = g->depth ? depth_width(c) : w->waves ? c->ci : w->cut.k;
     g->pix = g->direct ? c->x.s[3] : g->chan;
     g->pw = w->skip ? c->iw : pixels_under(c, g->cb);

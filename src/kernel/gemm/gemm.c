@@ -1,5 +1,5 @@
 /* gemm.c - products of every element type on one instruction set. */
-#include "kernel/gemm/gemm_blocks.h"
+#include "kernel/gemm/gemm_choice.h"
 
 static const wfi_gemm_type *const kinds[] = {
     &WFI_K(wfi_gemm_f32), &WFI_K(wfi_gemm_f64),  &WFI_K(wfi_gemm_i32),
@@ -31,7 +31,7 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
     size_t all = 0;
     if (describe(&g, a, b, c)) {
         g.kind = kind, g.pool = threads;
-        if (!choose(kinds[kind], &g, threads, &all))
+        if (!choose(kinds[kind], &g, threads, &by_rule, &all))
             return "too large";
     }
     *out = g, *scratch = all;
@@ -41,7 +41,7 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
 bool WFI_K(wfi_gemm_plan)(wfi_gemm *g, size_t *scratch)
 {
     g->kind = F32;
-    return choose(kinds[F32], g, g->pool, scratch);
+    return choose(kinds[F32], g, g->pool, &by_rule, scratch);
 }
 
 static void run(const void *params, void *const *args, const wfi_run *r)
@@ -71,6 +71,28 @@ static void run_kept(const void *params, void *const *args, const wfi_run *r)
     run_with_kept(kinds[g->kind], g, args, r);
 }
 
+/* ---- other ways ---- */
+
+static int knobs(const void *params, int threads, wfi_knob *knob)
+{
+    const wfi_gemm *g = params;
+    return ways(kinds[g->kind], g, threads, knob);
+}
+
+static const char *choose_way(void *params, const wfi_choice *way, int threads, size_t *scratch)
+{
+    wfi_gemm *g = params;
+    return take_way(kinds[g->kind], g, way, threads, scratch);
+}
+
+static void traits(const void *params, wfi_traits *t)
+{
+    const wfi_gemm *g = params;
+    describe_way(kinds[g->kind], g, t);
+}
+
+static const wfi_choices choices = { knobs, choose_way, traits };
+
 #define WFI_GEMM_TEXT_(x) #x
 #define WFI_GEMM_TEXT(x)  WFI_GEMM_TEXT_(x)
 const wfi_gemm_kernels WFI_K(wfi_gemm) = {
@@ -81,4 +103,5 @@ const wfi_gemm_kernels WFI_K(wfi_gemm) = {
     .keep_bytes = keep_bytes,
     .keep = keep,
     .run_kept = run_kept,
+    .choices = &choices,
 };

@@ -12,6 +12,7 @@
  */
 #ifndef WFI_KERNEL_GEMM_GEMM_H
 #define WFI_KERNEL_GEMM_GEMM_H
+#include "kernel/choice.h"
 #include "kernel/isa.h"
 #include "kernel/kernel.h"
 
@@ -76,6 +77,7 @@ typedef struct wfi_gemm_kernels {
      * packing, the run. args: c, a, b, room. NULL: never. */
     size_t (*keep_bytes)(const wfi_gemm *g);
     wfi_kernel_fn *keep, *run_kept;
+    const wfi_choices *choices; /* NULL: there are none */
 } wfi_gemm_kernels;
 
 extern const wfi_gemm_kernels wfi_gemm_portable, wfi_gemm_avx2, wfi_gemm_avx512;

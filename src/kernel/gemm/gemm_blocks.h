@@ -4,6 +4,19 @@
 #define WFI_KERNEL_GEMM_BLOCKS_H
 #include "kernel/gemm/gemm_plan.h"
 
+/* What may be chosen otherwise (kernel/choice.h). */
+enum {
+    WAY_TIER,    /* wfi_gemm_tier */
+    WAY_K,       /* depth of a block of k, at most */
+    WAY_BLOCK,   /* KiB of the block that is to stay in L2: of b, or of a in tier PACKED */
+    WAY_ROWS,    /* rows of a superblock, at most */
+    WAY_PIECES,  /* parts of n for each thread */
+    WAY_THREADS, /* at most */
+    WAYS
+};
+_Static_assert((int)WAYS <= (int)WFI_KNOBS, "WAYS");
+static const wfi_choice by_rule;
+
 #define L1_BYTES   (24 * 1024)
 #define KEEP_BYTES ((int64_t)32 << 20)
 
@@ -41,20 +54,29 @@ static int64_t block(int64_t n, int64_t max, int64_t unit)
     return n <= max ? max64(n, 1) : round_up(ceil_div(n, ceil_div(n, max)), unit);
 }
 
+static int64_t otherwise(const wfi_choice *way, int which, int64_t rule)
+{
+    return way->of[which] > 0 ? way->of[which] : rule;
+}
+
 /* Blocks and scratch for parts of at most m x n. */
-static void choose_blocks(const wfi_gemm_type *t, wfi_gemm *g, int64_t m, int64_t n)
+static void choose_blocks(const wfi_gemm_type *t, wfi_gemm *g, int64_t m, int64_t n, const wfi_choice *way)
 {
     int64_t pa = 0, pb = 0, cs = 0, steps; /* elements of t->bytes */
-    g->tier = choose_tier(t, g, m, n);
+    g->tier = (int32_t)otherwise(way, WAY_TIER, choose_tier(t, g, m, n));
     switch (g->tier) {
     case WFI_GEMM_SMALL: g->ahead = g->k * n * t->bytes > L1_BYTES ? 8 : 0; break;
     case WFI_GEMM_ROWS: pa = g->plain ? 0 : WFI_GEMM_COLUMNS; break;
     case WFI_GEMM_PLACE:
     case WFI_GEMM_ACROSS:
-        g->kb = block(g->k, WFI_GEMM_KC2 * t->per, 8);
+        g->kb = block(g->k, otherwise(way, WAY_K, WFI_GEMM_KC2 * t->per), 8);
         steps = ceil_div(g->kb, t->per);
-        g->nb = block(n, max64(WFI_GEMM_BLOCK_BYTES / (steps * t->bytes) / t->nr, 1) * t->nr, t->nr);
-        g->sb = block(m, WFI_GEMM_SB2, t->mr);
+        g->nb =
+            block(n,
+                  max64(otherwise(way, WAY_BLOCK, WFI_GEMM_BLOCK_BYTES / 1024) * 1024 / (steps * t->bytes) / t->nr, 1) *
+                      t->nr,
+                  t->nr);
+        g->sb = block(m, otherwise(way, WAY_ROWS, WFI_GEMM_SB2), t->mr);
         g->ns = round_up(ceil_div(n, max64(n * t->bytes / WFI_GEMM_NS_BYTES, 1)),
                          g->nb); /* superblocks of much the same width */
         pa = g->tier == WFI_GEMM_ACROSS ? steps * g->sb + 4 * t->lanes : 0;
@@ -62,10 +84,14 @@ static void choose_blocks(const wfi_gemm_type *t, wfi_gemm *g, int64_t m, int64_
         cs = g->k > g->kb ? (g->sb + t->mr) * (ceil_div(g->ns, g->nb) * (g->nb + t->nr)) : 0;
         break;
     case WFI_GEMM_PACKED:
-        g->kb = block(g->k, WFI_GEMM_KC, 8);
-        g->mb = block(m, WFI_GEMM_MC_BYTES / t->bytes / WFI_GEMM_KC, t->mr);
+        g->kb = block(g->k, otherwise(way, WAY_K, WFI_GEMM_KC), 8);
+        g->mb = block(m,
+                      max64(otherwise(way, WAY_BLOCK, WFI_GEMM_MC_BYTES / 1024) * 1024 / t->bytes /
+                                otherwise(way, WAY_K, WFI_GEMM_KC),
+                            t->mr),
+                      t->mr);
         g->nb = block(n, WFI_GEMM_NC_BYTES / t->bytes, t->nr);
-        g->sb = max64(WFI_GEMM_SB / g->mb, 1) * g->mb;
+        g->sb = max64(otherwise(way, WAY_ROWS, WFI_GEMM_SB) / g->mb, 1) * g->mb;
         g->keep = m > g->sb && g->k <= KEEP_BYTES / ((g->nb + t->nr) * t->bytes);
         pa = g->kb * g->mb + 4 * t->lanes;
         pb = (g->keep ? g->k : g->kb) * (g->nb + t->nr);
@@ -79,14 +105,15 @@ static void choose_blocks(const wfi_gemm_type *t, wfi_gemm *g, int64_t m, int64_
 }
 
 /* The whole plan of a product that is described. False: it wants more scratch than there can be. */
-static bool choose(const wfi_gemm_type *t, wfi_gemm *g, int threads, size_t *scratch)
+static bool choose(const wfi_gemm_type *t, wfi_gemm *g, int threads, const wfi_choice *way, size_t *scratch)
 {
-    int64_t m, n;
-    int tier = choose_tier(t, g, g->m, g->n); /* these pack a again in every part of n: */
-    int pieces = tier == WFI_GEMM_PACKED || tier == WFI_GEMM_ACROSS ? 1 : 4;
-    choose_parts(g, threads, t->mr, t->nr, pieces);
+    int64_t m, n,
+        tier = otherwise(way, WAY_TIER, choose_tier(t, g, g->m, g->n)); /* these pack a again in every part of n: */
+    int64_t pieces = tier == WFI_GEMM_PACKED || tier == WFI_GEMM_ACROSS ? 1 : 4;
+    choose_parts(g, (int)min64(threads, otherwise(way, WAY_THREADS, threads)), t->mr, t->nr,
+                 otherwise(way, WAY_PIECES, pieces));
     part_size(g, &m, &n);
-    choose_blocks(t, g, m, n);
+    choose_blocks(t, g, m, n, way);
     return wfi_ck_mul((size_t)g->each, (size_t)g->threads, scratch);
 }
 

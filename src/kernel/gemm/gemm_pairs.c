@@ -11,7 +11,7 @@
  *
  * The tiles, packing and loops are those of every other type: a step takes a pair. With WFI_PAIRS_EMULATED the
  * instruction is plain C, so that a test can hold the two against each other and run without the hardware. */
-#include "kernel/gemm/gemm_blocks.h"
+#include "kernel/gemm/gemm_choice.h"
 #include "kernel/gemm/gemm_vec.h"
 
 /* The earlier of two values goes into the high half: here they lie along k, the earlier one in the low half. */
@@ -120,7 +120,7 @@ static const char *prepare(const wfi_view *a, const wfi_view *b, const wfi_view 
         return "too small for pairs";
     wfi_gemm g;
     size_t all = 0;
-    if (describe(&g, a, b, c) && !choose(&WFI_K(TYPE), &g, threads, &all))
+    if (describe(&g, a, b, c) && !choose(&WFI_K(TYPE), &g, threads, &by_rule, &all))
         return "too large";
     *out = g, *scratch = all;
     return NULL;
@@ -147,6 +147,21 @@ static void run_kept(const void *params, void *const *args, const wfi_run *r)
     run_with_kept(&WFI_K(TYPE), params, args, r);
 }
 
+/* ... in other ways */
+static int knobs(const void *params, int threads, wfi_knob *knob)
+{
+    return ways(&WFI_K(TYPE), params, threads, knob);
+}
+static const char *choose_way(void *params, const wfi_choice *way, int threads, size_t *scratch)
+{
+    return take_way(&WFI_K(TYPE), params, way, threads, scratch);
+}
+static void traits(const void *params, wfi_traits *t)
+{
+    describe_way(&WFI_K(TYPE), params, t);
+}
+static const wfi_choices choices = { knobs, choose_way, traits };
+
 extern const wfi_gemm_kernels NAME;
 const wfi_gemm_kernels NAME = { .name = "gemm bf16 pairs",
                                 .order = "bf16 chain",
@@ -154,4 +169,5 @@ const wfi_gemm_kernels NAME = { .name = "gemm bf16 pairs",
                                 .run = run,
                                 .keep_bytes = keep_bytes,
                                 .keep = keep,
-                                .run_kept = run_kept };
+                                .run_kept = run_kept,
+                                .choices = &choices };

@@ -149,7 +149,7 @@ static bool worth_splitting(const wfi_gemm *g)
 }
 /* mr, nr: the tile that parts are whole multiples of. pieces: parts of n for each thread, where they cost nothing: then
  * a thread that is held up leaves its share to the others. */
-static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr, int pieces)
+static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr, int64_t pieces)
 {
     g->nr = nr;
     g->threads = 1, g->parts_m = g->parts_n = 1, g->chunks = 1;
@@ -163,7 +163,7 @@ static void choose_parts(wfi_gemm *g, int threads, int64_t mr, int64_t nr, int p
     /* columns by choice: each thread packs its own b; rows where there are not enough columns or many more rows */
     int64_t cols = ceil_div(g->n, nr), rows = ceil_div(g->m, mr);
     if (g->m <= 4 || (cols >= 2 * threads && g->m <= 4 * g->n))
-        g->parts_n = min64((int64_t)threads * pieces, max64(cols / 2, min64(threads, cols)));
+        g->parts_n = min64(threads * pieces, max64(cols / 2, min64(threads, cols)));
     else
         g->parts_m = min64(threads, rows);
     g->chunks = g->batches * g->parts_m * g->parts_n;

@@ -5,6 +5,7 @@
  * the speed of its exponentials, layer norm at that of memory. Else a row is brought into scratch; when neighbours in
  * memory belong to different rows, 16 rows at a time. */
 #include "kernel/row/row.h"
+#include "base/hash.h"
 #include "kernel/reduce/lines.h"
 
 /* norm_params.c */
@@ -23,6 +24,7 @@ typedef struct params {
     wfi_row_kind kind; /* first, as in norm_params.c */
     nest rows;         /* per-row operands and those with rows, in order of their slots */
     int64_t nrows, n, pitch, part_room;
+    int64_t per;                 /* rows of a chunk */
     int64_t step[WFI_ROW_SLOTS]; /* bytes along the axis */
     int64_t ignore;
     double smoothing, eps;
@@ -34,7 +36,8 @@ typedef struct params {
     int32_t together; /* rows that one call of the kernel takes, and */
     int32_t several;  /* ... which of its functions for several rows */
     bool direct[WFI_ROW_SLOTS];
-    bool stream;
+    bool in_place; /* all rows are direct */
+    bool can_stream, stream;
 } params;
 _Static_assert(sizeof(params) <= WFI_PARAMS_MAX, "params");
 
@@ -200,6 +203,11 @@ static size_t worker_bytes(const params *p)
     return lines * line + 2 * round64((size_t)p->part_room * 8) + WFI_ROW_SLOTS * 64;
 }
 
+static size_t scratch_bytes(const params *p)
+{
+    return (size_t)p->threads * worker_bytes(p) + 2 * (size_t)p->pitch * 8;
+}
+
 static void fill_slots(params *p, const wfi_row_spec *s)
 {
     const struct kind *k = &kinds[s->kind];
@@ -255,21 +263,23 @@ static const char *prepare(const wfi_row_spec *s, void *out, size_t *scratch)
     p.pitch = (p.n + LANES - 1) / LANES * LANES + LANES; /* + LANES: rows not all in the same cache sets */
     p.part_room = (p.n + BLOCK - 1) / BLOCK + 1;
     fill_slots(&p, s);
-    bool in_place = true;
+    p.in_place = true;
     for (int i = 0; i < WFI_ROW_SLOTS; i++) {
-        in_place &= (p.role[i] != 'X' && p.role[i] != 'Y') || p.direct[i];
+        p.in_place &= (p.role[i] != 'X' && p.role[i] != 'Y') || p.direct[i];
     }
     int64_t row_bytes = p.n * bytes_of(p.type[0]);
     p.together = 1;
-    for (int i = 1; i >= 0 && in_place && p.n > 0; i--) {
+    for (int i = 1; i >= 0 && p.in_place && p.n > 0; i--) {
         const several *f = &company[p.kind].several[i];
         if (f->fn[p.as == AS_F64] && row_bytes <= f->most) {
             p.together = f->rows, p.several = i;
         }
     }
-    p.turn = in_place ? p.together : TURN;
-    p.stream = p.role[0] == 'Y' && p.direct[0] && row_bytes % 64 == 0 && row_bytes * p.nrows >= STREAM_BYTES;
-    *scratch = (size_t)p.threads * worker_bytes(&p) + 2 * (size_t)p.pitch * 8;
+    p.turn = p.in_place ? p.together : TURN;
+    p.can_stream = p.role[0] == 'Y' && p.direct[0] && row_bytes % 64 == 0;
+    p.stream = p.can_stream && row_bytes * p.nrows >= STREAM_BYTES;
+    p.per = items_a_chunk(p.nrows, p.n, p.threads);
+    *scratch = scratch_bytes(&p);
     memcpy(out, &p, sizeof p);
     return NULL;
 }
@@ -283,7 +293,6 @@ typedef struct job {
     char *workers;
     size_t worker_bytes;
     wfi_fault *fault;
-    int64_t per;
 } job;
 
 /* Scratch of one worker. */
@@ -492,7 +501,7 @@ static void chunk(void *arg, int64_t number, int worker)
     const params *p = j->p;
     desk d;
     lay_out(j, &d, worker);
-    int64_t r = number * j->per, end = least(p->nrows, r + j->per);
+    int64_t r = number * p->per, end = least(p->nrows, r + p->per);
     cursor c;
     nest_at(&p->rows, r, &c);
     while (r < end) {
@@ -536,9 +545,10 @@ static void run(const void *params_, void *const *args, const wfi_run *r)
         }
     }
     j.workers = (char *)r->scratch + 2 * (size_t)p->pitch * 8;
-    j.per = items_a_chunk(p->nrows, p->n, p->threads);
-    wfi_pool_run(pool_for(r, p->threads), (p->nrows + j.per - 1) / j.per, chunk, &j);
+    wfi_pool_run(pool_for(r, p->threads), (p->nrows + p->per - 1) / p->per, chunk, &j);
 }
 
+#include "kernel/row/row_choice.h"
+
 extern const wfi_row_kernels WFI_K(wfi_row);
-const wfi_row_kernels WFI_K(wfi_row) = { prepare, run };
+const wfi_row_kernels WFI_K(wfi_row) = { prepare, run, &choices };

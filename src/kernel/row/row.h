@@ -11,6 +11,7 @@
  * Sums over a row: 32 lanes and one tree, as in fold.h. 16-bit types are computed in f32 and rounded once. */
 #ifndef WFI_KERNEL_ROW_H
 #define WFI_KERNEL_ROW_H
+#include "kernel/choice.h"
 #include "kernel/kernel.h"
 
 /* m: the largest element of the row; s = sum(exp(x - m)); n: the length of the row; l: the label.
@@ -63,6 +64,7 @@ typedef struct wfi_row_spec {
 typedef struct wfi_row_kernels {
     const char *(*prepare)(const wfi_row_spec *s, void *params, size_t *scratch);
     wfi_kernel_fn *run;
+    const wfi_choices *choices;
 } wfi_row_kernels;
 
 extern const wfi_row_kernels wfi_row_portable, wfi_row_avx2, wfi_row_avx512;
