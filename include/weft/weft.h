@@ -4,6 +4,7 @@
 #include "weft/types.h"
 #include "weft/ctx.h"
 #include "weft/tensor.h"
+#include "weft/control.h"
 #include "weft/ops.h" /* generated: every operator */
 #include "weft/nn.h"
 #include "weft/data.h"

@@ -28,6 +28,7 @@ static work work_of(const wfi_graph *g, const wfi_node *n)
     work w = { 0, 0 };
     wfi_axis_shape shape[WFI_NODE_INS];
     wf_dtype dtype[WFI_NODE_INS];
+    double read[WFI_NODE_INS];
     wfi_cost cost = { .flops = 0 };
     if (n->op >= WFI_NODE_INPUT)
         return w;
@@ -36,7 +37,7 @@ static work work_of(const wfi_graph *g, const wfi_node *n)
         const wfi_type *t = v == WFI_NO_VALUE ? NULL : wfi_type_at(g->ids, g->value[v].type);
         shape[i] = (wfi_axis_shape){ .ndim = t ? t->ndim : -1, .dtype = t ? wf_dtype_name(t->dtype) : NULL };
         dtype[i] = t ? t->dtype : WF_DTYPE_NONE;
-        cost.read[i] = t ? (double)t->elements : 0;
+        read[i] = t ? (double)t->elements : 0;
         if (t)
             memcpy(shape[i].dim, t->dim, sizeof shape[i].dim);
     }
@@ -45,12 +46,16 @@ static work work_of(const wfi_graph *g, const wfi_node *n)
         for (uint32_t q = 0; q < b->nop; q++)
             cost.flops += wfi_cost_of_code(wfi_op_table[b->op[q].op].def->primitive);
         cost.flops *= (double)wfi_type_at(g->ids, g->value[n->out0].type)->elements;
-    } else
+    } else if (n->op == WFI_NODE_FLOW)
+        cost.flops = wfi_cost_of_flow(g->ids, wfi_attr_data(g->ids, n->payload));
+    else {
         (void)wfi_op_cost(&wfi_op_table[n->op], wfi_attr_data(g->ids, n->payload), n->nin, shape, dtype, &cost);
+        memcpy(read, cost.read, (n->nin < WFI_COST_OPERANDS ? n->nin : WFI_COST_OPERANDS) * sizeof *read);
+    }
     w.flops = cost.flops;
     for (uint32_t i = 0; i < n->nin; i++)
         if (g->in[n->in0 + i] != WFI_NO_VALUE)
-            w.bytes += bytes_of(g, g->in[n->in0 + i], cost.read[i]);
+            w.bytes += bytes_of(g, g->in[n->in0 + i], read[i]);
     for (uint32_t i = 0; i < n->nout; i++)
         w.bytes += bytes_of(g, n->out0 + i, (double)wfi_type_at(g->ids, g->value[n->out0 + i].type)->elements);
     return w;

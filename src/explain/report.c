@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <string.h>
 #include "graph/body.h"
+#include "graph/flow.h"
 
 const wfi_roofs *wfi_report_roofs(wf_ctx *c)
 {
@@ -71,7 +72,9 @@ static void what(const wfi_plan *p, const wfi_node *n, wfi_text *t)
         const wfi_body *b = wfi_attr_data(p->graph.ids, n->payload);
         for (uint32_t q = 0; q < b->nop; q++)
             wfi_text_addf(t, "%s%s", q ? ", " : "", wfi_op_table[b->op[q].op].name);
-    } else
+    } else if (n->op == WFI_NODE_FLOW)
+        wfi_text_add(t, wfi_flow_name(wfi_attr_data(p->graph.ids, n->payload)));
+    else
         wfi_text_add(t, wfi_op_table[n->op].name);
 }
 

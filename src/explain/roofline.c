@@ -46,6 +46,8 @@ static double node_flops(const wfi_plan *p, const wfi_node *n, double *read)
             ops += wfi_cost_of_code(wfi_op_table[b->op[q].op].def->primitive);
         return ops * (double)wfi_type_at(g->ids, g->value[n->out0].type)->elements;
     }
+    if (n->op == WFI_NODE_FLOW)
+        return wfi_cost_of_flow(g->ids, wfi_attr_data(g->ids, n->payload));
     wfi_axis_shape shape[WFI_NODE_INS];
     wf_dtype dtype[WFI_NODE_INS];
     wfi_cost cost;

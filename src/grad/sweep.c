@@ -90,34 +90,35 @@ static uint32_t records(const wf_ctx *c)
 static void mark_rule(wf_ctx *c, uint32_t lo, uint32_t i)
 {
     for (uint32_t k = lo; !c->run_now && !c->r.tr && k < c->r.n; k++)
-        if (WFI_KEY_OP(c->r.scratch[k].key) < WFI_OP_COUNT && !c->r.scratch[k].skip)
+        if (wfi_rec_runs(WFI_KEY_OP(c->r.scratch[k].key)) && !c->r.scratch[k].skip)
             c->r.scratch[k].skip = i + 1;
 }
 
-static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
+static void one_rule(sweep *s, uint32_t i)
 {
     wf_ctx *c = s->c;
     wfi_rec r = c->r.base[i];
-    uint32_t in[WFI_BIND_IN], nin = wfi_run_operands(c->r.base, i, in);
-    wf_tensor *hin[WFI_BIND_IN], *gin[WFI_BIND_IN], *out[WFI_BIND_OUT], *gout[WFI_BIND_OUT];
-    bool want[WFI_BIND_IN], any = false;
+    const wfi_op_info *op = WFI_KEY_OP(r.key) < WFI_OP_COUNT ? &wfi_op_table[WFI_KEY_OP(r.key)] : NULL;
+    uint32_t in[WFI_NODE_INS], nin = wfi_run_operands(c->r.base, i, in), nout = wfi_rec_nout(&c->ids, r.key);
+    wf_tensor *hin[WFI_NODE_INS], *gin[WFI_NODE_INS], *out[WFI_NODE_OUTS], *gout[WFI_NODE_OUTS];
+    bool want[WFI_NODE_INS], any = false;
     for (uint32_t k = 0; k < nin; k++) {
         hin[k] = handle(c, in[k]);
         gin[k] = NULL;
         want[k] = in[k] != WFI_NONE && c->mark[in[k]];
     }
-    for (uint32_t k = 0; k < op->nout; k++) {
+    for (uint32_t k = 0; k < nout; k++) {
         out[k] = handle(c, i + k);
         gout[k] = c->adj[i + k];
         any |= gout[k] != NULL;
     }
-    if (!any || !op->def->grad)
+    if (!any || (op && !op->def->grad))
         return;
     size_t mark = c->nown;
     uint32_t lo = records(c);
     wf_vjp v = { .in = hin,
                  .nin = (int32_t)nin,
-                 .nout = op->nout,
+                 .nout = (int32_t)nout,
                  .y = out[0],
                  .g = gout[0],
                  .out = out,
@@ -126,7 +127,9 @@ static void one_rule(sweep *s, uint32_t i, const wfi_op_info *op)
                  .gin = gin,
                  .a = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(r.key)),
                  .site = s->site };
-    if (op->def->grad == wfi_grad_lowered)
+    if (!op)
+        wfi_flow_rule(c, (const wfi_flow *)v.a, &v);
+    else if (op->def->grad == wfi_grad_lowered)
         lowered_rule(s, &v, op);
     else
         op->def->grad(&v);
@@ -151,13 +154,13 @@ static void spread_need(wf_ctx *c, uint32_t lo, uint32_t hi)
     bool parts = false;
     for (uint32_t i = lo; i <= hi; i++) {
         const wfi_rec *r = &c->r.base[i];
-        uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = 0;
+        uint32_t op = WFI_KEY_OP(r->key), in[WFI_NODE_INS], nin = 0;
         parts |= op == WFI_EV_PART;
-        if (need[i] || (r->key & WFI_KEY_NOGRAD && op < WFI_OP_COUNT) || !is_float(c, r->type))
+        if (need[i] || (r->key & WFI_KEY_NOGRAD && wfi_rec_runs(op)) || (!is_float(c, r->type) && op != WFI_EV_FLOW))
             continue;
-        if (op < WFI_OP_COUNT) {
+        if (wfi_rec_runs(op)) {
             nin = wfi_run_operands(c->r.base, i, in);
-            if (!wfi_op_table[op].def->grad)
+            if (op < WFI_OP_COUNT && !wfi_op_table[op].def->grad)
                 continue;
         } else if (op == WFI_EV_PART || (op == WFI_EV_VALUE && r->in[0] != WFI_NONE))
             in[nin++] = r->in[0];
@@ -167,7 +170,7 @@ static void spread_need(wf_ctx *c, uint32_t lo, uint32_t hi)
     for (uint32_t i = lo; parts && i <= hi; i++) { /* later results of a node, where only they are differentiable */
         const wfi_rec *r = &c->r.base[i];
         uint32_t op = WFI_KEY_OP(r->key);
-        for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout && i + k <= hi; k++)
+        for (uint32_t k = 1, n = wfi_rec_runs(op) ? wfi_rec_nout(&c->ids, r->key) : 0; k < n && i + k <= hi; k++)
             need[i] |= need[i + k];
     }
 }
@@ -176,7 +179,7 @@ static void spread_need(wf_ctx *c, uint32_t lo, uint32_t hi)
 static bool clear(sweep *s, uint32_t lo, uint32_t hi)
 {
     wf_ctx *c = s->c;
-    size_t n = (size_t)hi + 1 + WFI_BIND_OUT;
+    size_t n = (size_t)hi + 1 + WFI_NODE_OUTS;
     if (!wfi_mem_grow(c->mem, &c->mark, &c->cap_mark, n, sizeof *c->mark) ||
         !wfi_mem_grow(c->mem, &c->adj, &c->cap_adj, n, sizeof *c->adj)) {
         wfi_error_memory(c, "the gradient", s->site);
@@ -195,11 +198,11 @@ static void walk(sweep *s, uint32_t lo, uint32_t hi)
         uint32_t op = WFI_KEY_OP(c->r.base[i].key), from = c->r.base[i].in[0];
         if (!c->mark[i])
             continue;
-        if (op < WFI_OP_COUNT)
-            one_rule(s, i, &wfi_op_table[op]);
+        if (wfi_rec_runs(op))
+            one_rule(s, i);
         else if (op == WFI_EV_VALUE && from != WFI_NONE && c->adj[i] && c->mark[from] && !(s->vars && c->mark[i] == 2))
             add_to(s, from, c->adj[i]);
-        if (op < WFI_OP_COUNT && c->run_now && c->mark[i] != 2) /* an adjoint dies after its last use */
+        if (wfi_rec_runs(op) && c->run_now && c->mark[i] != 2) /* an adjoint dies after its last use */
             set_adj(c, i, NULL);
     }
 }
@@ -332,6 +335,30 @@ wf_status wfi_sweep_records(wf_ctx *c, uint32_t loss, uint32_t n, wf_tensor *con
     }
     finish(&s);
     return c->status;
+}
+
+bool wfi_sweep_given(wf_ctx *c, uint32_t nout, wf_tensor *const *out, wf_tensor *const *gout, uint32_t n,
+                     wf_tensor *const *wrt, wf_tensor *const *begin, wf_tensor **g, const char *site)
+{
+    const uint32_t last = records(c) - 1;
+    sweep s = { c, last, site, 0 };
+    if (!clear(&s, 0, last))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        c->mark[wrt[i]->tag & WFI_NONE] = 2;
+    spread_need(c, 0, last);
+    for (uint32_t i = 0; i < n; i++)
+        set_adj(c, (uint32_t)wrt[i]->tag & WFI_NONE, begin[i]);
+    for (uint32_t i = 0; i < nout; i++)
+        if (gout[i] && c->mark[out[i]->tag & WFI_NONE])
+            add_to(&s, (uint32_t)out[i]->tag & WFI_NONE, gout[i]);
+    walk(&s, 0, last);
+    for (uint32_t i = 0; i < n; i++) {
+        g[i] = c->adj[wrt[i]->tag & WFI_NONE];
+        g[i] = g[i] == begin[i] ? NULL : g[i];
+    }
+    finish(&s);
+    return c->status == WF_OK;
 }
 
 static bool in_history(wf_ctx *c, wf_tensor *t, const char *what, const char *site)

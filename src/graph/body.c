@@ -21,7 +21,7 @@ uint32_t wfi_body_id(const wfi_ids *ids, const wfi_body *b, const uint32_t *in_t
 
 uint32_t wfi_body_node_id(const wfi_graph *g, const wfi_node *n)
 {
-    uint32_t type[WFI_NODE_INS];
+    uint32_t type[WFI_BODY_INS];
     for (uint32_t i = 0; i < n->nin; i++)
         type[i] = g->value[g->in[n->in0 + i]].type;
     return wfi_body_id(g->ids, wfi_attr_data(g->ids, n->payload), type);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include "graph/graph.h"
 
-enum { WFI_BODY_OPS = 64 };
+enum { WFI_BODY_OPS = 64, WFI_BODY_INS = 32, WFI_BODY_OUTS = 4 };
 
 typedef struct wfi_body_op {
     uint16_t op;    /* wfi_op, an element-wise primitive */
@@ -16,8 +16,8 @@ typedef struct wfi_body_op {
 
 typedef struct wfi_body {
     uint32_t nin, nout, nop;
-    uint32_t out[WFI_NODE_OUTS];  /* ops whose results leave, ascending; 0 from nout on */
-    uint32_t type[WFI_NODE_OUTS]; /* of those results */
+    uint32_t out[WFI_BODY_OUTS];  /* ops whose results leave, ascending; 0 from nout on */
+    uint32_t type[WFI_BODY_OUTS]; /* of those results */
     wfi_body_op op[WFI_BODY_OPS];
 } wfi_body;
 

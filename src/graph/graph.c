@@ -2,6 +2,7 @@
 #include <string.h>
 #include "base/hash.h"
 #include "graph/body.h"
+#include "graph/flow.h"
 
 void wfi_graph_init(wfi_graph *g, wfi_mem *mem, wfi_ids *ids)
 {
@@ -27,6 +28,9 @@ static uint64_t node_hash(const wfi_graph *g, const wfi_node *n)
         const wfi_body *b = wfi_attr_data(g->ids, n->payload);
         h = wfi_hash64(b->out, sizeof *b->out * b->nout, h);
         h = wfi_hash64(b->op, sizeof *b->op * b->nop, h);
+    } else if (n->op == WFI_NODE_FLOW) {
+        uint64_t w = wfi_flow_hash(g->ids, wfi_attr_data(g->ids, n->payload));
+        h = wfi_hash64(&w, sizeof w, h);
     } else if (n->op < WFI_OP_COUNT || n->op == WFI_NODE_CONST) {
         if (n->payload) {
             const wfi_attr_item *a = wfi_attr_at(g->ids, n->payload);

@@ -10,6 +10,7 @@
 
 /* Nodes that are no operators share the number space above them. */
 enum {
+    WFI_NODE_FLOW = 0x7ffe,  /* a function that is called, chosen or repeated; payload: attribute wfi_flow (flow.h) */
     WFI_NODE_FUSED = 0x7fff, /* several operators; payload: attribute wfi_body (body.h) */
     WFI_NODE_INPUT = 0x8000, /* a leaf of the step; payload: record */
     WFI_NODE_SCALAR,         /* a host number; payload: record */
@@ -28,15 +29,17 @@ typedef struct wfi_node {
     uint16_t nin, nout;
     uint32_t flags;
     uint32_t prov;             /* record of the step; FUSED: of the first member */
-    uint32_t member0, nmember; /* FUSED: records of all members, g->member[member0 .. member0 + nmember) */
+    uint32_t member0, nmember; /* FUSED: records of all members, g->member[member0 .. member0 + nmember); FLOW: of the
+                                * results, where some were left out */
     uint64_t hash;             /* structural: operator, attribute, operands' hashes, types */
 } wfi_node;
 
 #define WFI_NO_VALUE 0xffffffffu
 enum {
-    WFI_NODE_NO_MERGE = 1, /* a recompute clone: common subexpressions leave it alone */
-    WFI_NODE_PART = 2,     /* its results are not yet what its record gave, but a part of it */
-    WFI_NODE_FAST = 4      /* recorded under the contract `fast` (passes/relax.h) */
+    WFI_NODE_NO_MERGE = 1,  /* a recompute clone: common subexpressions leave it alone */
+    WFI_NODE_PART = 2,      /* its results are not yet what its record gave, but a part of it */
+    WFI_NODE_FAST = 4,      /* recorded under the contract `fast` (passes/relax.h) */
+    WFI_NODE_NO_HISTORY = 8 /* of a function: gradients do not go through it */
 };
 
 typedef struct wfi_value {
@@ -58,7 +61,8 @@ typedef struct wfi_graph {
     struct wfi_trail *trail; /* borrowed: what passes leave behind (passes/trail.h); NULL: nobody asks */
 } wfi_graph;
 
-enum { WFI_NODE_INS = 32, WFI_NODE_OUTS = 4 }; /* at most */
+enum { WFI_NODE_INS = 192, WFI_NODE_OUTS = 128 }; /* at most, which only control flow comes near */
+enum { WFI_OP_INS = 32, WFI_OP_OUTS = 4 };        /* of operators, as devices see them (WFI_BIND_IN, WFI_BIND_OUT) */
 
 /* A type as axis maps see it; 0: an operand that was not given. */
 void wfi_type_describe(const wfi_ids *ids, uint32_t type, wfi_axis_shape *shape, wf_dtype *dtype);

@@ -1,5 +1,5 @@
-/* Recurrent layers: the products with the input over all positions at once, then one small product and one cell a
- * position. */
+/* Recurrent layers: the products with the input over all positions at once, then a scan of one small product and one
+ * cell a position. */
 #include "nn/model.h"
 #include "ops/op.h"
 
@@ -7,6 +7,11 @@ typedef struct lstm {
     wf_tensor *w_ih, *w_hh, *b_ih, *b_hh; /* [4n,in], [4n,n], [4n], [4n] */
     wf_tensor *h, *c;                     /* [B,n] */
 } lstm;
+
+typedef struct step {
+    wf_tensor *w; /* [n,4n] */
+    const char *site;
+} step;
 
 static bool parameters(wf_model *m, const char *name, int64_t in, int64_t n, wf_dtype dtype, bool bias, lstm *l,
                        const char *site)
@@ -37,53 +42,31 @@ static wf_tensor *state(wf_model *m, wf_tensor *given, wf_tensor *x, wf_dims dim
     return NULL;
 }
 
-/* The states of all positions, out[t]: h[B,n]. gates: [T B,4n], the part that comes from x. */
-static bool walk(lstm *l, wf_tensor *gates, int64_t positions, wf_tensor **out, const char *site)
+/* One position. h, c: [B,n], gates: [B,4n], the part of them that comes from x -> h, c, h. user: w_hh, transposed. */
+static bool position(void *user, wf_ctx *ctx, wf_tensor *const *in, wf_tensor **out)
 {
-    wf_tensor *w = wf_transpose_(l->w_hh, site);
-    for (int64_t t = 0, batch = wfi_shape(l->h).d[0]; t < positions; t++) {
-        wf_tensor *from_x = wf_slice_(gates, 0, t * batch, batch, NULL, site), *cell = NULL;
-        wf_tensor *from_h = wf_matmul_(l->h, w, site);
-        l->h = wf_lstm_cell_(from_x, from_h, l->c, WF_OPTS(wf_lstm_cell_opts, .cell = &cell), site);
-        l->c = cell;
-        if (!(out[t] = l->h))
-            return false;
-    }
-    return true;
-}
-
-/* x[0] .. x[n-1] one behind the other along the first axis, as many at a time as an operator takes. Overwrites x. */
-static wf_tensor *join(wf_tensor **x, int64_t n, const char *site)
-{
-    for (int64_t made; n > 1; n = made) {
-        made = 0;
-        for (int64_t i = 0; i < n; i += WFI_BIND_IN) {
-            int32_t k = (int32_t)(n - i < WFI_BIND_IN ? n - i : WFI_BIND_IN);
-            wf_tensor *t = k > 1 ? wf_concat_(k, x + i, 0, site) : x[i];
-            if (!t)
-                return NULL;
-            x[made++] = t;
-        }
-    }
-    return x[0];
+    const step *s = user;
+    wf_tensor *from_h = wf_matmul_(in[0], s->w, s->site);
+    (void)ctx;
+    out[1] = NULL;
+    out[0] = out[2] = wf_lstm_cell_(in[2], from_h, in[1], WF_OPTS(wf_lstm_cell_opts, .cell = &out[1]), s->site);
+    return out[0] != NULL;
 }
 
 static wf_tensor *run(wf_model *m, lstm *l, wf_tensor *x, const char *site)
 {
-    wf_ctx *c = m->root->ctx;
-    wf_dims d = wfi_shape(x);
-    wf_tensor *gates = wf_reshape_(x, WF_DIMS(d.d[0] * d.d[1], d.d[2]), site);
+    const wf_dims d = wfi_shape(x);
+    wf_tensor *gates = wf_reshape_(x, WF_DIMS(d.d[0] * d.d[1], d.d[2]), site), *y = NULL, *carry[2] = { l->h, l->c };
     gates = wf_matmul_(gates, wf_transpose_(l->w_ih, site), site);
     if (l->b_ih)
         gates = wfi_layers_bias(gates, wf_add_(l->b_ih, l->b_hh, site), site);
-    wf_tensor **out = wfi_mem_array(c->mem, (size_t)d.d[0], sizeof *out), *y = NULL;
-    if (!out)
-        return wfi_error_memory(c, "wf_nn_lstm", site), NULL;
-    if (walk(l, gates, d.d[0], out, site))
-        y = join(out, d.d[0], site);
-    wfi_mem_free(c->mem, out);
-    d.d[2] = wfi_shape(l->h).d[1];
-    return y ? wf_reshape_(y, d, site) : NULL;
+    gates = wf_reshape_(gates, WF_DIMS(d.d[0], d.d[1], wfi_shape(gates).d[1]), site);
+    step s = { wf_transpose_(l->w_hh, site), site };
+    wf_scan_(m->root->ctx, position, &s,
+             WF_OPTS(wf_scan_opts, .carry = carry, .ncarry = 2, .xs = &gates, .nxs = 1, .ys = &y, .nys = 1), site);
+    l->h = carry[0];
+    l->c = carry[1];
+    return y;
 }
 
 wf_tensor *wf_nn_lstm_(wf_model *m, const char *name, wf_tensor *x, int64_t hidden, const wf_nn_lstm_opts *o,

@@ -124,3 +124,36 @@ bool wfi_op_cost(const wfi_op_info *op, const void *attr, int nin, const wfi_axi
     }
     return true;
 }
+
+static double cost_of_func(const wfi_ids *ids, const wfi_func *f)
+{
+    const uint32_t *ref = wfi_func_refs(f), *type = wfi_func_types(f);
+    double flops = 0;
+    for (uint32_t k = 0; k < f->nnode; k++) {
+        const wfi_func_node *n = &wfi_func_nodes(f)[k];
+        const void *attr = wfi_attr_data(ids, n->attr);
+        wfi_axis_shape shape[WFI_OP_INS];
+        wf_dtype dtype[WFI_OP_INS];
+        wfi_cost cost;
+        if (n->op == WFI_NODE_FLOW)
+            flops += wfi_cost_of_flow(ids, attr);
+        if (n->op >= WFI_OP_COUNT || n->nin > WFI_OP_INS)
+            continue;
+        for (uint32_t i = 0; i < n->nin; i++) {
+            const uint32_t v = ref[n->in0 + i];
+            wfi_type_describe(ids, v == WFI_NO_VALUE ? 0 : type[v], &shape[i], &dtype[i]);
+        }
+        if (wfi_op_cost(&wfi_op_table[n->op], attr, n->nin, shape, dtype, &cost))
+            flops += cost.flops;
+    }
+    return flops;
+}
+
+double wfi_cost_of_flow(const wfi_ids *ids, const wfi_flow *f)
+{
+    const double once = cost_of_func(ids, wfi_func_at(ids, f->func)),
+                 other = f->other ? cost_of_func(ids, wfi_func_at(ids, f->other)) : 0;
+    if (f->kind == WFI_FLOW_COND)
+        return once > other ? once : other;
+    return (once + other) * (f->count > 0 || f->kind == WFI_FLOW_SCAN ? (double)f->count : 1);
+}

@@ -19,7 +19,7 @@
 #include "passes/trail.h"
 
 static const size_t large_value = (size_t)32 << 20, part_value = (size_t)8 << 20; /* where nothing else is said */
-enum { PARTS_MAX = 256, JOIN = WFI_NODE_INS, ROUNDS = 16, TRIES = 16 };
+enum { PARTS_MAX = 256, JOIN = WFI_OP_INS, ROUNDS = 16, TRIES = 16 };
 
 static const wfi_reason uneven = { "uneven",
                                    "not made in parts: no number of parts divides the axes that would be cut" },

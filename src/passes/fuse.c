@@ -85,7 +85,7 @@ static const wfi_reason *refusal(const fuser *f, uint32_t a, uint32_t b)
                 n += j == n;
             }
         }
-    return early ? &order : outs > WFI_NODE_OUTS || n + outs > OPERANDS_MAX ? &operands : NULL;
+    return early ? &order : outs > WFI_BODY_OUTS || n + outs > OPERANDS_MAX ? &operands : NULL;
 }
 
 /* Why node k and node m, which makes an operand of it, cannot be in one group. */

@@ -4,7 +4,9 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "graph/body.h"
+#include "graph/flow.h"
 #include "ops/op.h"
+#include "passes/flow_text.h"
 
 static const char *const leaf_name[] = { "input", "scalar", "host", "const", "var", "assign", "result" };
 
@@ -33,6 +35,10 @@ static void print_body(const wfi_body *b, wfi_text *t)
 
 void wfi_graph_print_op(const wfi_graph *g, const wfi_node *n, wfi_text *t)
 {
+    if (n->op == WFI_NODE_FLOW) {
+        wfi_text_add(t, wfi_flow_name(wfi_attr_data(g->ids, n->payload)));
+        return;
+    }
     if (n->op != WFI_NODE_FUSED) {
         wfi_text_add(t, wfi_op_table[n->op].name);
         return;
@@ -42,7 +48,7 @@ void wfi_graph_print_op(const wfi_graph *g, const wfi_node *n, wfi_text *t)
     wfi_text_addc(t, ')');
 }
 
-static void print_node(const wfi_graph *g, const wfi_node *n, wfi_text *t)
+static void print_node(const wfi_graph *g, const wfi_node *n, const wfi_flow_names *names, wfi_text *t)
 {
     for (uint32_t i = 0; i < n->nout; i++)
         wfi_text_addf(t, "v%u ", n->out0 + i);
@@ -68,17 +74,49 @@ static void print_node(const wfi_graph *g, const wfi_node *n, wfi_text *t)
         wfi_op_attr_print(&wfi_op_table[n->op], wfi_attr_data(g->ids, n->payload), attr, sizeof attr);
         wfi_text_addf(t, " %s", attr);
     }
+    if (n->op == WFI_NODE_FLOW)
+        wfi_flow_print(wfi_attr_data(g->ids, n->payload), names, t);
     for (uint32_t i = 0; i < n->nout; i++) {
         wfi_text_add(t, i ? " " : " : ");
         print_type(g, g->value[n->out0 + i].type, t);
     }
 }
 
+/* Functions stand above what calls them: "func f0 : types of the inputs", one node a line, "return values". */
+static void print_func(const wfi_graph *around, uint32_t f, const wfi_flow_names *names, wfi_text *t)
+{
+    wfi_graph g;
+    wfi_graph_init(&g, around->mem, around->ids);
+    t->oom |= !wfi_func_graph(wfi_func_at(around->ids, names->id[f]), &g);
+    wfi_text_addf(t, "func f%u :", f);
+    size_t k = 0;
+    for (; k < g.nnode && g.node[k].op == WFI_NODE_INPUT; k++) {
+        wfi_text_addc(t, ' ');
+        print_type(&g, g.value[g.node[k].out0].type, t);
+    }
+    for (; k < g.nnode && g.node[k].op != WFI_NODE_RESULT; k++) {
+        wfi_text_add(t, "\n  ");
+        print_node(&g, &g.node[k], names, t);
+        wfi_text_add(t, g.node[k].flags & WFI_NODE_NO_HISTORY ? " !" : "");
+    }
+    wfi_text_add(t, "\n  return");
+    for (; k < g.nnode; k++)
+        wfi_text_addf(t, " v%u", g.in[g.node[k].in0]);
+    wfi_text_addc(t, '\n');
+    wfi_graph_free(&g);
+}
+
 void wfi_graph_print_noted(const wfi_graph *g, void (*note)(void *user, const wfi_node *n, wfi_text *t), void *user,
                            wfi_text *t)
 {
+    wfi_flow_names names = { .mem = g->mem };
+    for (size_t i = 0; i < g->nnode; i++)
+        if (g->node[i].op == WFI_NODE_FLOW)
+            t->oom |= !wfi_flow_name_all(g->ids, wfi_attr_data(g->ids, g->node[i].payload), &names);
+    for (uint32_t f = 0; f < names.n; f++)
+        print_func(g, f, &names, t);
     for (size_t i = 0; i < g->nnode; i++) {
-        print_node(g, &g->node[i], t);
+        print_node(g, &g->node[i], &names, t);
         size_t end = t->n;
         if (note) {
             wfi_text_add(t, "  # ");
@@ -88,6 +126,7 @@ void wfi_graph_print_noted(const wfi_graph *g, void (*note)(void *user, const wf
         }
         wfi_text_addc(t, '\n');
     }
+    wfi_mem_free(g->mem, names.id);
 }
 
 void wfi_graph_print(const wfi_graph *g, wfi_text *t)
@@ -100,7 +139,9 @@ void wfi_graph_print(const wfi_graph *g, wfi_text *t)
 enum { WORDS = 384, LINE = 4096 };
 
 typedef struct parser {
-    wfi_graph *g;
+    wfi_graph *g;         /* what is being read: the graph, or a function ... */
+    wfi_graph *whole, in; /* ... which are these */
+    wfi_flow_names func;
     int line;
     char *word[WORDS];
     int n;
@@ -220,7 +261,7 @@ static int pointwise(char *word, wf_dtype *type)
 static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, bool *last)
 {
     wfi_body_op *o = &b->op[b->nop];
-    wf_dtype dtype[3], made[WFI_NODE_OUTS];
+    wf_dtype dtype[3], made[WFI_BODY_OUTS];
     char err[WFI_AXIS_ERR];
     bool leaves = !strcmp(p->word[*at], "out");
     *at += leaves;
@@ -245,7 +286,7 @@ static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, b
         return fail(p, err, wfi_op_table[op].name);
     o->dtype = (uint16_t)made[0];
     if (leaves || *last) {
-        if (b->nout == WFI_NODE_OUTS)
+        if (b->nout == WFI_BODY_OUTS)
             return fail(p, "too many results", "");
         b->out[b->nout++] = b->nop;
     }
@@ -257,13 +298,13 @@ static bool parse_body_op(parser *p, wfi_body *b, int *at, const uint32_t *in, b
 static bool parse_fused(parser *p, int at, const uint32_t *type, uint32_t nout)
 {
     wfi_body b = { .nin = 0 };
-    uint32_t in[WFI_NODE_INS];
+    uint32_t in[WFI_BODY_INS];
     int end = at;
     bool last = false;
     while (end < p->n && p->word[end][strlen(p->word[end]) - 1] != ')')
         end++;
     for (int i = end + 1; i < p->n; i++)
-        if (b.nin == WFI_NODE_INS || !parse_value(p, p->word[i], &in[b.nin++]) || in[b.nin - 1] == WFI_NO_VALUE)
+        if (b.nin == WFI_BODY_INS || !parse_value(p, p->word[i], &in[b.nin++]) || in[b.nin - 1] == WFI_NO_VALUE)
             return fail(p, "values were expected", p->word[i]);
     p->word[at] += strlen("fused(");
     while (!last)
@@ -277,6 +318,60 @@ static bool parse_fused(parser *p, int at, const uint32_t *type, uint32_t nout)
     uint32_t attr = wfi_ids_attr(p->g->ids, WFI_NODE_FUSED, &b, wfi_body_bytes(&b));
     return (attr && wfi_graph_add(p->g, WFI_NODE_FUSED, attr, b.nin, in, nout, type, 0) != WFI_NO_VALUE) ||
            fail(p, "out of memory", "");
+}
+
+/* ---- control flow ---- */
+
+/* scan v0 v1 func=f0 carry=1: words from `at` on; the operator is a word of its own. */
+static bool parse_flow(parser *p, const char *name, int at, const uint32_t *type, uint32_t nout)
+{
+    uint32_t in[WFI_NODE_INS], nin = 0;
+    char err[128];
+    wfi_flow f;
+    for (; at < p->n && !strchr(p->word[at], '='); at++)
+        if (nin == WFI_NODE_INS || !parse_value(p, p->word[at], &in[nin++]))
+            return nin == WFI_NODE_INS ? fail(p, "too many operands", name) : false;
+    if (!wfi_flow_parse(name, p->n - at, p->word + at, &p->func, nin, nout, &f, err, sizeof err))
+        return fail(p, err, name);
+    const uint32_t attr = wfi_ids_attr(p->g->ids, WFI_NODE_FLOW, &f, sizeof f);
+    return (attr && wfi_graph_add(p->g, WFI_NODE_FLOW, attr, nin, in, nout, type, 0) != WFI_NO_VALUE) ||
+           fail(p, "out of memory", "");
+}
+
+/* func f0 : f32[2] f32[] */
+static bool begin_func(parser *p)
+{
+    uint32_t number_, type;
+    if (p->g != p->whole || p->n < 3 || p->word[1][0] != 'f' || !number(p->word[1] + 1, &number_) ||
+        number_ != p->func.n || strcmp(p->word[2], ":"))
+        return fail(p, "a function was expected, numbered in order: func f0 : types", p->n > 1 ? p->word[1] : "");
+    if (p->n - 3 > WFI_NODE_INS)
+        return fail(p, "too many inputs", p->word[1]);
+    p->g = &p->in;
+    wfi_graph_init(p->g, p->whole->mem, p->whole->ids);
+    for (int i = 3; i < p->n; i++)
+        if (!parse_type(p, p->word[i], &type))
+            return false;
+        else if (wfi_graph_add(p->g, WFI_NODE_INPUT, (uint32_t)i - 3, 0, NULL, 1, &type, 0) == WFI_NO_VALUE)
+            return fail(p, "out of memory", "");
+    return true;
+}
+
+/* return v1 v0 */
+static bool end_func(parser *p)
+{
+    uint32_t v;
+    if (p->n < 2 || p->n - 1 > WFI_NODE_OUTS)
+        return fail(p, "a function has 1 to 128 results", "return");
+    for (int i = 1; i < p->n; i++)
+        if (!parse_value(p, p->word[i], &v) || v == WFI_NO_VALUE)
+            return v == WFI_NO_VALUE ? fail(p, "a value was expected", p->word[i]) : false;
+        else if (wfi_graph_add(p->g, WFI_NODE_RESULT, (uint32_t)i - 1, 1, &v, 0, NULL, 0) == WFI_NO_VALUE)
+            return fail(p, "out of memory", "");
+    const uint32_t id = wfi_func_intern(p->g);
+    wfi_graph_free(p->g);
+    p->g = p->whole;
+    return (id && wfi_flow_name_add(&p->func, id)) || fail(p, "out of memory", "");
 }
 
 static bool parse_node(parser *p)
@@ -304,16 +399,18 @@ static bool parse_node(parser *p)
     const char *name = p->word[at++];
     p->n = colon;
     for (uint32_t k = 0; k < sizeof leaf_name / sizeof *leaf_name; k++)
-        if (!strcmp(name, leaf_name[k]))
+        if (!strcmp(name, leaf_name[k]) && (p->g == p->whole || WFI_NODE_INPUT + k == WFI_NODE_CONST))
             return parse_leaf(p, WFI_NODE_INPUT + k, at, type, nout);
     if (!strncmp(name, "fused(", 6))
         return parse_fused(p, at - 1, type, nout);
+    if (wfi_flow_kind_of(name) >= 0)
+        return parse_flow(p, name, at, type, nout);
     int op = wfi_op_find(name);
     if (op < 0)
         return fail(p, "no operator of this name", name);
     for (; at < p->n && !strchr(p->word[at], '='); at++)
-        if (nin == WFI_NODE_INS || !parse_value(p, p->word[at], &in[nin++]))
-            return nin == WFI_NODE_INS ? fail(p, "too many operands", name) : false;
+        if (nin == WFI_OP_INS || !parse_value(p, p->word[at], &in[nin++]))
+            return nin == WFI_OP_INS ? fail(p, "too many operands", name) : false;
     if (!parse_attr(p, &wfi_op_table[op], at, p->n, &attr))
         return false;
     return wfi_graph_add(p->g, (uint32_t)op, attr, nin, in, nout, type, 0) != WFI_NO_VALUE ||
@@ -337,21 +434,47 @@ static bool split(parser *p, char *line)
     return true;
 }
 
-bool wfi_graph_parse(const char *text, wfi_graph *g, char *err, size_t err_bytes)
+static bool parse_line(parser *p)
 {
-    parser p = { .g = g, .err = err, .err_bytes = err_bytes };
+    if (!p->n)
+        return true;
+    if (!strcmp(p->word[0], "func"))
+        return begin_func(p);
+    if (p->g == p->whole)
+        return parse_node(p);
+    if (!strcmp(p->word[0], "return"))
+        return end_func(p);
+    const bool no_history = !strcmp(p->word[p->n - 1], "!");
+    p->n -= no_history;
+    if (!p->n || !parse_node(p))
+        return p->n ? false : fail(p, "a node was expected", "!");
+    p->g->node[p->g->nnode - 1].flags = no_history ? WFI_NODE_NO_HISTORY : 0;
+    return true;
+}
+
+static bool parse(parser *p, const char *text)
+{
     char line[LINE];
     while (*text) {
         const char *end = strchr(text, '\n');
         size_t n = end ? (size_t)(end - text) : strlen(text);
-        p.line++;
+        p->line++;
         if (n >= sizeof line)
-            return fail(&p, "the line is too long", "");
+            return fail(p, "the line is too long", "");
         memcpy(line, text, n);
         line[n] = 0;
         text += n + (end != NULL);
-        if (!split(&p, line) || (p.n && !parse_node(&p)))
+        if (!split(p, line) || !parse_line(p))
             return false;
     }
-    return true;
+    return p->g == p->whole || fail(p, "the last function has no return", "");
+}
+
+bool wfi_graph_parse(const char *text, wfi_graph *g, char *err, size_t err_bytes)
+{
+    parser p = { .g = g, .whole = g, .func = { .mem = g->mem }, .err = err, .err_bytes = err_bytes };
+    const bool ok = parse(&p, text);
+    wfi_graph_free(&p.in);
+    wfi_mem_free(g->mem, p.func.id);
+    return ok;
 }

@@ -6,15 +6,17 @@
 #include "passes/chunk.h"
 #include "passes/fuse.h"
 #include "passes/graph_text.h"
+#include "passes/prune.h"
 #include "passes/recompute.h"
 #include "passes/relax.h"
 #include "passes/schedule.h"
 #include "passes/simplify.h"
 
-const wfi_pass wfi_pass_list[] = { { "relax", wfi_relax },       { "simplify", wfi_simplify },
-                                   { "align", wfi_align },       { "chunk", wfi_chunk },
-                                   { "schedule", wfi_schedule }, { "recompute", wfi_recompute },
-                                   { "fuse", wfi_fuse },         { NULL, NULL } };
+const wfi_pass wfi_pass_list[] = {
+    { "relax", wfi_relax },         { "simplify", wfi_simplify }, { "prune", wfi_prune },
+    { "align", wfi_align },         { "chunk", wfi_chunk },       { "schedule", wfi_schedule },
+    { "recompute", wfi_recompute }, { "fuse", wfi_fuse },         { NULL, NULL }
+};
 
 static const char *const planning[] = { "strip", "keep",
                                         "join" }; /* steps behind the passes (src/plan) that can be left out as well */
@@ -58,7 +60,10 @@ static bool seen(const wfi_passes_opts *o, const char *pass, const wfi_graph *be
 {
     char why[256];
     if (o->check && !wfi_graph_verify(after, why, sizeof why)) {
-        snprintf(err, err_bytes, "after %s: %s", pass, why);
+        if (strcmp(why, "out of memory") != 0)
+            snprintf(err, err_bytes, "after %s: %s", pass, why);
+        else
+            snprintf(err, err_bytes, "%s", why); /* functions are looked at as graphs of their own */
         return false;
     }
     return !o->watch || o->watch(o->user, pass, before, after, err, err_bytes);

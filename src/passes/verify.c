@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "graph/body.h"
+#include "graph/flow.h"
 #include "ops/op.h"
 #include "passes/graph_text.h"
 
@@ -13,12 +14,15 @@ typedef struct checker {
     size_t err_bytes;
 } checker;
 
+static const char oom[] = "out of memory"; /* the one text that does not name a node */
+
 static bool wrong(const checker *k, const char *what)
 {
     const wfi_node *n = &k->g->node[k->at];
     snprintf(k->err, k->err_bytes, "node %zu (%s): %s", k->at,
              n->op < WFI_OP_COUNT      ? wfi_op_table[n->op].name
              : n->op == WFI_NODE_FUSED ? "fused"
+             : n->op == WFI_NODE_FLOW  ? "flow"
                                        : "leaf",
              what);
     return false;
@@ -74,7 +78,7 @@ static bool body_op(const checker *k, const wfi_node *n, const wfi_body *b, uint
 {
     const wfi_graph *g = k->g;
     const wfi_body_op *o = &b->op[q];
-    wf_dtype dtype[3], made[WFI_NODE_OUTS];
+    wf_dtype dtype[3], made[WFI_BODY_OUTS];
     char err[WFI_AXIS_ERR];
     if (!wfi_op_pointwise(o->op) || o->nin != wfi_op_table[o->op].nin_max)
         return wrong(k, "an op of the body is no element-wise operator, or has not its operands");
@@ -115,6 +119,84 @@ static bool fused(const checker *k, const wfi_node *n)
     return true;
 }
 
+/* ---- control flow ---- */
+
+/* A function as a graph of its own; what: which one. */
+static bool function(const checker *k, uint32_t id, const char *what)
+{
+    const wfi_ids *ids = k->g->ids;
+    char inner[WFI_AXIS_ERR], text[WFI_AXIS_ERR + 32];
+    if (!id || id > ids->attrs.n || wfi_attr_at(ids, id)->op != WFI_FUNC_ATTR)
+        return wrong(k, "it has no function");
+    wfi_graph g;
+    wfi_graph_init(&g, k->g->mem, k->g->ids);
+    const bool made = wfi_func_graph(wfi_func_at(ids, id), &g), ok = made && wfi_graph_verify(&g, inner, sizeof inner);
+    wfi_graph_free(&g);
+    if (ok)
+        return true;
+    if (!made || !strcmp(inner, oom))
+        return snprintf(k->err, k->err_bytes, "%s", oom), false;
+    snprintf(text, sizeof text, "in its %s: %s", what, inner);
+    return wrong(k, text);
+}
+
+/* The second function sees what the first one sees, and gives the same (COND), or whether it goes on (WHILE). */
+static bool second(const checker *k, const wfi_flow *f)
+{
+    const wfi_ids *ids = k->g->ids;
+    const wfi_func *a = wfi_func_at(ids, f->func), *b = wfi_func_at(ids, f->other);
+    bool same = a->nin == b->nin && !memcmp(wfi_func_types(a), wfi_func_types(b), a->nin * sizeof(uint32_t));
+    if (!same)
+        return wrong(k, "its functions have not the same inputs");
+    if (f->kind == WFI_FLOW_WHILE) {
+        const wfi_type *t = b->nout == 1 ? wfi_type_at(ids, wfi_func_out_type(b, 0)) : NULL;
+        return (t && t->dtype == WF_BOOL && t->ndim == 0) || wrong(k, "its predicate does not give one bool");
+    }
+    same = a->nout == b->nout;
+    for (uint32_t i = 0; same && i < a->nout; i++)
+        same = wfi_func_out_type(a, i) == wfi_func_out_type(b, i);
+    return same || wrong(k, "its functions have not the same results");
+}
+
+static bool flow_types(const checker *k, const wfi_node *n, const wfi_flow *f)
+{
+    const wfi_graph *g = k->g;
+    const wfi_func *body = wfi_func_at(g->ids, f->func);
+    for (uint32_t i = 0; i < f->ncarry; i++)
+        if (wfi_func_types(body)[i] != wfi_func_out_type(body, i))
+            return wrong(k, "a carry does not stay as it is");
+    for (uint32_t i = 0; i < n->nin; i++) {
+        const uint32_t v = g->in[n->in0 + i];
+        if (v == WFI_NO_VALUE || g->value[v].type != wfi_flow_in_type(g->ids, f, i))
+            return wrong(k, "the type of an operand is not what the function takes");
+    }
+    for (uint32_t i = 0; i < n->nout; i++)
+        if (g->value[n->out0 + i].type != wfi_flow_out_type(g->ids, f, i))
+            return wrong(k, "the type of a result is not what the function gives");
+    return true;
+}
+
+static bool flow(const checker *k, const wfi_node *n)
+{
+    const wfi_ids *ids = k->g->ids;
+    const wfi_attr_item *a = n->payload && n->payload <= ids->attrs.n ? wfi_attr_at(ids, n->payload) : NULL;
+    const wfi_flow *f = a ? a->data : NULL;
+    if (!a || a->op != WFI_NODE_FLOW || a->bytes != sizeof *f || f->kind > WFI_FLOW_WHILE)
+        return wrong(k, "it has no attribute of control flow");
+    const bool loop = f->kind >= WFI_FLOW_SCAN, two = f->kind == WFI_FLOW_COND || f->kind == WFI_FLOW_WHILE;
+    if (!function(k, f->func, "function") || (two && !function(k, f->other, "second function")))
+        return false;
+    const wfi_func *body = wfi_func_at(ids, f->func);
+    if ((!loop && (f->ncarry || f->nseq || f->count != 1)) || f->count < 0 || f->nres > f->nstack ||
+        (f->counted && f->kind != WFI_FLOW_SCAN) || (f->kind == WFI_FLOW_WHILE && (f->nseq || !f->ncarry)) ||
+        (f->kind == WFI_FLOW_WHILE && f->nstack && !f->bounded) || (!two && f->other))
+        return wrong(k, "its attribute contradicts itself");
+    if (body->nin != f->ncarry + f->nseq + f->nfree || body->nout != f->ncarry + f->nstack ||
+        n->nin != wfi_flow_nin(f) || n->nout != wfi_flow_nout(f))
+        return wrong(k, "the number of operands or results is not the function's");
+    return (!two || second(k, f)) && flow_types(k, n, f);
+}
+
 static bool node(const checker *k)
 {
     const wfi_node *n = &k->g->node[k->at];
@@ -123,6 +205,8 @@ static bool node(const checker *k)
         return wrong(k, "operands or results lie outside the graph");
     if (!operands(k, n))
         return false;
+    if (n->op != WFI_NODE_FLOW && (n->nin > WFI_OP_INS || n->nout > WFI_OP_OUTS))
+        return wrong(k, "it has more operands or results than operators can have");
     if (n->op < WFI_OP_COUNT) {
         const wfi_op_info *op = &wfi_op_table[n->op];
         if (n->nin < op->nin_min || (op->nin_max != 255 && n->nin > op->nin_max) || n->nout != op->nout)
@@ -131,8 +215,8 @@ static bool node(const checker *k)
             return wrong(k, op->attr_bytes ? "the attribute is missing" : "there is an attribute too many");
         if (!results(k, n))
             return false;
-    } else if (n->op == WFI_NODE_FUSED) {
-        if (!fused(k, n))
+    } else if (n->op == WFI_NODE_FUSED || n->op == WFI_NODE_FLOW) {
+        if (!(n->op == WFI_NODE_FUSED ? fused : flow)(k, n))
             return false;
     } else if (n->op < WFI_NODE_INPUT || n->op > WFI_NODE_RESULT || n->nout != (n->op < WFI_NODE_ASSIGN ? 1 : 0) ||
                n->nin != (n->op < WFI_NODE_ASSIGN ? 0 : 1))

@@ -47,7 +47,9 @@ static bool leaf_storage(builder *b, const wfi_node *n)
     b->p->value_storage[v] = new_storage(b, place[n->op - WFI_NODE_INPUT], id, t->bytes, 0);
     if (n->op == WFI_NODE_VAR)
         b->of_var[id] = b->p->value_storage[v];
-    b->p->value_layout[v] = n->op == WFI_NODE_INPUT ? b->c->r.H[id]->layout : wfi_ids_dense(g->ids, g->value[v].type);
+    b->p->value_layout[v] = n->op != WFI_NODE_INPUT ? wfi_ids_dense(g->ids, g->value[v].type)
+                            : b->in_layout          ? b->in_layout[id]
+                                                    : b->c->r.H[id]->layout;
     return b->p->value_storage[v] != WFI_NO_VALUE && b->p->value_layout[v];
 }
 
@@ -57,7 +59,7 @@ static bool bind_node(builder *b, uint32_t k)
     const wfi_graph *g = b->g;
     const wfi_node *n = &g->node[k];
     wfi_plan *p = b->p;
-    uint32_t layout[WFI_BIND_IN];
+    uint32_t layout[WFI_NODE_INS];
     for (uint32_t i = 0; i < n->nin; i++) {
         uint32_t v = g->in[n->in0 + i];
         layout[i] = v == WFI_NO_VALUE ? 0 : p->value_layout[v];
@@ -67,10 +69,9 @@ static bool bind_node(builder *b, uint32_t k)
         return false;
     b->bound[k] = e;
     for (uint32_t i = 0; i < n->nout; i++) {
-        p->value_layout[n->out0 + i] = e->layout[i];
-        p->value_storage[n->out0 + i] =
-            e->alias >= 0 ? p->value_storage[g->in[n->in0 + (uint32_t)e->alias]]
-                          : new_storage(b, WFI_PLACE_ARENA, 0, wfi_type_at(g->ids, e->type[i])->bytes, p->ncmd);
+        p->value_layout[n->out0 + i] = e->out[i].layout;
+        p->value_storage[n->out0 + i] = e->alias >= 0 ? p->value_storage[g->in[n->in0 + (uint32_t)e->alias]]
+                                                      : new_storage(b, WFI_PLACE_ARENA, 0, e->out[i].bytes, p->ncmd);
         if (p->value_storage[n->out0 + i] == WFI_NO_VALUE)
             return false;
     }
@@ -101,6 +102,14 @@ static bool add_out(builder *b, wfi_plan_out o)
     return true;
 }
 
+/* Does a value fill its storage, row-major? What a function gives is written where the caller wants it. */
+static bool fills(const builder *b, uint32_t v)
+{
+    const wfi_layout *l = wfi_layout_at(b->g->ids, b->p->value_layout[v]);
+    return l->contiguous && !l->offset &&
+           wfi_type_at(b->g->ids, l->type)->bytes == b->p->storage[b->p->value_storage[v]].bytes;
+}
+
 /* Everything that leaves the step moves out of the arena. */
 static bool effects(builder *b)
 {
@@ -109,7 +118,7 @@ static bool effects(builder *b)
         if (n->op != WFI_NODE_ASSIGN && n->op != WFI_NODE_RESULT)
             continue;
         uint32_t v = b->g->in[n->in0], s = b->p->value_storage[v];
-        if (b->p->storage[s].place == WFI_PLACE_ARENA)
+        if (b->p->storage[s].place == WFI_PLACE_ARENA && (!b->in_layout || fills(b, v)))
             b->p->storage[s].place = WFI_PLACE_FRESH;
         b->p->storage[s].last = b->p->ncmd;
         if (!add_out(b, (wfi_plan_out){ .storage = s,
@@ -289,8 +298,8 @@ static bool right_list(wf_ctx *c, const char *variable)
     return !word;
 }
 
-/* The graph that is planned: the trace, and what the passes make of it. */
-static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, size_t budget, size_t large)
+/* The graph that is planned: the trace or the function, and what the passes make of it. */
+static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, const wfi_func *f, size_t budget, size_t large)
 {
     char err[512] = "out of memory";
     wfi_watch w;
@@ -301,13 +310,13 @@ static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, size_t budget, siz
     p->graph.trail = &p->trail;
     p->graph.budget = budget;
     p->graph.large = large;
-    if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || !wfi_plan_take_sites(c, p, t))
+    if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || (t && !wfi_plan_take_sites(c, p, t)))
         return false;
     if (wfi_watch_begin(&w, c, p))
         o.watch = wfi_watch_pass;
     uint64_t start = wfi_clock_ns();
-    bool ok = wfi_lower_trace(c, t, &p->graph);
-    wfi_trail_time(&p->trail, "lower", wfi_clock_ns() - start, t->n, p->graph.nnode);
+    bool ok = t ? wfi_lower_trace(c, t, &p->graph) : wfi_func_graph(f, &p->graph);
+    wfi_trail_time(&p->trail, "lower", wfi_clock_ns() - start, t ? t->n : f->nnode, p->graph.nnode);
     ok = ok && (wfi_passes(&p->graph, &o, err, sizeof err) || refused(c, err));
     wfi_watch_end(&w);
     return ok;
@@ -339,19 +348,27 @@ static bool build(builder *b)
     return proven(b);
 }
 
+/* What is planned: a step or a function, of which t or f is NULL. */
+typedef struct source {
+    wfi_trace *t;
+    const wfi_func *f;
+    const uint32_t *in_layout; /* of the function's inputs */
+} source;
+
 /* budget: what the graph is made to fit, by estimate. large: bytes of values that are made in parts. */
-static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget, size_t large)
+static wfi_plan *plan(wf_ctx *c, source from, size_t budget, size_t large)
 {
     wfi_plan *p = wfi_mem_zalloc(c->mem, sizeof *p);
     if (!p)
         return NULL;
     const char *reuse = wfi_env_get("WEFT_REUSE");
     p->reuse = !reuse || wfi_env_flag("WEFT_REUSE");
-    bool ok = graph(c, p, t, budget, large);
+    bool ok = graph(c, p, from.t, from.f, budget, large);
     size_t nn = p->graph.nnode + 1, nv = p->graph.nvalue + 1;
     builder b = { .c = c,
                   .p = p,
                   .g = &p->graph,
+                  .in_layout = from.in_layout,
                   .bound = wfi_mem_zalloc(c->mem, nn * sizeof *b.bound),
                   .cmd_of = wfi_mem_array(c->mem, nn, sizeof *b.cmd_of),
                   .of_var = wfi_mem_array(c->mem, (size_t)c->nvar + 1, sizeof *b.of_var) };
@@ -372,6 +389,15 @@ static wfi_plan *plan(wf_ctx *c, wfi_trace *t, size_t budget, size_t large)
         wfi_plan_free(c, p);
         return NULL;
     }
+    return p;
+}
+
+wfi_plan *wfi_plan_func(wf_ctx *c, const wfi_func *f, const uint32_t *layout)
+{
+    static const uint32_t none = 0; /* of a function without inputs */
+    wfi_plan *p = plan(c, (source){ .f = f, .in_layout = layout ? layout : &none }, 0, 0);
+    if (!p)
+        wfi_error_memory(c, "the plan of a body", NULL); /* unless there is an error already */
     return p;
 }
 
@@ -399,14 +425,14 @@ static wfi_plan *smaller(wf_ctx *c, wfi_plan *p, wfi_plan *q)
  * parts as well. The smallest plan is kept. */
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
 {
-    wfi_plan *p = plan(c, t, budget_of(c), 0);
+    wfi_plan *p = plan(c, (source){ .t = t }, budget_of(c), 0);
     const size_t budget = budget_of(c); /* with the plan itself taken off */
     for (int parts = 0; parts < 2 && p && budget; parts++) {
         double bound = (double)budget;
         for (int more = parts ? 0 : 1; more < 5 && p->arena > budget; more++) {
             const double share = (double)budget / (double)p->arena;
             bound *= more == 0 ? 1 : share < 0.97 ? share : 0.97;
-            p = smaller(c, p, plan(c, t, (size_t)bound, parts ? budget / 8 : 0));
+            p = smaller(c, p, plan(c, (source){ .t = t }, (size_t)bound, parts ? budget / 8 : 0));
         }
     }
     if (p) {

@@ -14,9 +14,10 @@ typedef struct wfi_plan_builder {
     wf_ctx *c;
     wfi_plan *p;
     const wfi_graph *g;
-    const wfi_bound **bound; /* of each node; NULL: no operator */
-    uint32_t *cmd_of;        /* of each node: its command, or WFI_NO_VALUE */
-    uint32_t *of_var;        /* of each variable: its storage, or WFI_NO_VALUE */
+    const wfi_bound **bound;   /* of each node; NULL: no operator */
+    uint32_t *cmd_of;          /* of each node: its command, or WFI_NO_VALUE */
+    const uint32_t *in_layout; /* a function: the layouts of its inputs; NULL: a step */
+    uint32_t *of_var;          /* of each variable: its storage, or WFI_NO_VALUE */
     size_t cap_storage, cap_out;
     uint32_t last_fault; /* the last command that may fail; 0: none, else its number + 1 */
     wfi_looked *looked;  /* so far */

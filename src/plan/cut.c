@@ -93,12 +93,14 @@ static bool cuts(const slots *s, int32_t n, uint64_t *sliced)
 wfi_cut wfi_cut_of(const wfi_graph *g, const wfi_node *n)
 {
     wfi_cut c = { .axes = 0 };
+    if (n->nout + n->nin > WFI_CUT_SLOTS || (n->op >= WFI_OP_COUNT && n->op != WFI_NODE_FUSED))
+        return c;
     slots s = { .n = (int32_t)(n->nout + n->nin), .nout = n->nout };
     for (int32_t k = 0; k < s.n; k++)
         sizes(&s, g, k < s.nout ? n->out0 + (uint32_t)k : g->in[n->in0 + (uint32_t)(k - s.nout)], k);
     if (n->op == WFI_NODE_FUSED || wfi_op_pointwise(n->op))
         element_wise(&s);
-    else if (n->op >= WFI_OP_COUNT || !by_map(&s, g, n))
+    else if (!by_map(&s, g, n))
         return c;
     while (c.axes < s.nd[0] && s.size[0][c.axes] > 0 && s.factor[0][c.axes] != OTHER &&
            cuts(&s, c.axes + 1, &c.sliced[c.axes + 1])) {

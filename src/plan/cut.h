@@ -3,7 +3,7 @@
 #define WFI_PLAN_CUT_H
 #include "graph/graph.h"
 
-enum { WFI_CUT_SLOTS = WFI_NODE_INS + WFI_NODE_OUTS };
+enum { WFI_CUT_SLOTS = WFI_OP_INS + WFI_OP_OUTS };
 
 /* Results, then operands. An axis along which a node can be cut is parallel: pieces of the results depend on pieces of
  * the operands, or on whole operands that do not have it. It leads in everything that has it. */

@@ -50,7 +50,7 @@ static bool born_in_var(const joiner *j, uint32_t i, uint32_t *var_s)
 static bool overwrites(const joiner *j, uint32_t node, uint32_t result, uint32_t s, uint32_t layout)
 {
     const wfi_node *n = &j->g->node[node];
-    uint32_t bits = j->b->bound[node]->inplace[result];
+    uint32_t bits = j->b->bound[node]->out[result].inplace;
     bool found = false;
     for (uint32_t i = 0; i < n->nin; i++) {
         uint32_t v = j->g->in[n->in0 + i];

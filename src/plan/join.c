@@ -139,7 +139,7 @@ bool wfi_plan_join(wfi_mem *m, wfi_plan *p)
     p->list = wfi_mem_array(m, n, sizeof *p->list);
     const bool ok = j.touched && j.written && j.arena && j.arena_write && p->run && p->run0 && p->item && p->list;
     if (ok)
-        join(&j, wfi_trail_skips(&p->trail, "join", 0));
+        join(&j, wfi_trail_skips(&p->trail, "join", 0) || !p->trace); /* lists have addresses, a function has none */
     wfi_mem_free(m, j.touched);
     wfi_mem_free(m, j.written);
     wfi_mem_free(m, j.arena);

@@ -14,16 +14,16 @@ static void find_needed(lowering *l)
 {
     for (uint32_t i = l->t->n; i-- > 0;) {
         const wfi_rec *r = &l->t->rec[i];
-        uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = 0;
+        uint32_t op = WFI_KEY_OP(r->key), in[WFI_NODE_INS], nin = 0;
         if (op == WFI_EV_ASSIGN || op == WFI_EV_RETURN || op == WFI_EV_RETAIN) {
             l->need[i] = l->need[r->in[0]] = 1;
             continue;
         }
-        for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout; k++)
+        for (uint32_t k = 1, n = wfi_rec_runs(op) ? wfi_rec_nout(&l->c->ids, r->key) : 0; k < n; k++)
             l->need[i] |= l->need[i + k];
         if (!l->need[i])
             continue;
-        if (op < WFI_OP_COUNT)
+        if (wfi_rec_runs(op))
             nin = wfi_run_operands(l->t->rec, i, in);
         else if (op == WFI_EV_VALUE && r->in[0] != WFI_NONE)
             in[nin++] = r->in[0];
@@ -51,8 +51,8 @@ static bool host(lowering *l, uint32_t i)
 static bool operator_(lowering *l, uint32_t i)
 {
     const wfi_rec *r = &l->t->rec[i];
-    uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = wfi_run_operands(l->t->rec, i, in);
-    uint32_t type[WFI_BIND_OUT], nout = wfi_op_table[op].nout;
+    uint32_t op = WFI_KEY_OP(r->key), in[WFI_NODE_INS], nin = wfi_run_operands(l->t->rec, i, in);
+    uint32_t type[WFI_NODE_OUTS], nout = wfi_rec_nout(&l->c->ids, r->key);
     for (uint32_t k = 0; k < nin; k++)
         in[k] = in[k] == WFI_NONE ? WFI_NO_VALUE : l->value[in[k]];
     for (uint32_t k = 0; k < nout; k++)
@@ -78,7 +78,7 @@ static bool one(lowering *l, uint32_t i)
         l->fast = payload == WF_FAST;
     if (!l->need[i])
         return true;
-    if (op < WFI_OP_COUNT)
+    if (wfi_rec_runs(op))
         return operator_(l, i);
     switch (op) {
     case WFI_EV_VALUE:

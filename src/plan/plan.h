@@ -104,13 +104,20 @@ struct wfi_plan {
     wfi_kernel_item *item; /* ... parameters and arguments these are */
     uint64_t runs;
     /* where it comes from, for texts */
-    const struct wfi_trace *trace;
-    const char *scope; /* name of the step's scope, borrowed from the program; may be NULL */
-    const char **site; /* of each record: the program's line, or NULL; borrowed */
+    const struct wfi_trace *trace; /* NULL: it is the plan of a function */
+    const char *scope;             /* name of the step's scope, borrowed from the program; may be NULL */
+    const char **site;             /* of each record: the program's line, or NULL; borrowed */
     uint32_t nsite;
     struct wfi_profile *profile; /* how long its commands took (exec/profile.h); NULL: nobody asked */
 };
 typedef struct wfi_plan wfi_plan;
+
+/* The plan of a function, for these layouts of its inputs: its inputs are INPUT storages by number, its results FRESH
+ * ones where a command writes them whole and row-major; out[i].id is a result's number. It is not replayed by itself
+ * (exec/flow_run.c). NULL and a pending error. */
+struct wf_ctx;
+struct wfi_func;
+wfi_plan *wfi_plan_func(struct wf_ctx *c, const struct wfi_func *f, const uint32_t *layout);
 
 /* Offsets for items that are alive in [first, last], largest first, each at the lowest place that is free all the
  * time; offset[i] is set. Returns the arena's bytes; *bound: the largest sum of bytes alive at once. Sizes are rounded

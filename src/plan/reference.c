@@ -37,8 +37,8 @@ static bool results(wf_ctx *c, const wfi_graph *g, const wfi_node *n, const wfi_
 {
     for (uint32_t k = 0; k < n->nout; k++) {
         wfi_reference_value *v = &r->value[n->out0 + k];
-        size_t bytes = wfi_type_at(g->ids, b->type[k])->bytes;
-        v->layout = b->layout[k];
+        size_t bytes = b->out[k].bytes;
+        v->layout = b->out[k].layout;
         v->own = b->alias < 0;
         v->data = v->own ? wfi_mem_alloc(c->mem, bytes + 64) : r->value[g->in[n->in0 + (uint32_t)b->alias]].data;
         if (!v->data)
@@ -51,8 +51,8 @@ static bool results(wf_ctx *c, const wfi_graph *g, const wfi_node *n, const wfi_
 
 static bool operator_(wf_ctx *c, const wfi_graph *g, const wfi_node *n, wfi_reference_run *r)
 {
-    uint32_t layout[WFI_BIND_IN];
-    void *args[WFI_BIND_OUT + WFI_BIND_IN];
+    uint32_t layout[WFI_NODE_INS];
+    void *args[WFI_NODE_OUTS + WFI_NODE_INS];
     for (uint32_t i = 0; i < n->nin; i++) {
         uint32_t v = g->in[n->in0 + i];
         layout[i] = v == WFI_NO_VALUE ? 0 : r->value[v].layout;
@@ -76,6 +76,8 @@ static bool operator_(wf_ctx *c, const wfi_graph *g, const wfi_node *n, wfi_refe
 /* Where the records of node n's results stand: single nodes have theirs in a row, members of a group each its own. */
 static uint32_t record_of(const wfi_graph *g, const wfi_node *n, uint32_t result)
 {
+    if (n->op == WFI_NODE_FLOW && n->nmember)
+        return g->member[n->member0 + result];
     if (n->op != WFI_NODE_FUSED)
         return n->prov + result;
     const wfi_body *b = wfi_attr_data(g->ids, n->payload);

@@ -19,7 +19,7 @@ wfi_line wfi_plan_line(const wfi_plan *p, uint32_t record)
     if (record >= p->nsite)
         return line;
     const wfi_rec *rec = p->trace->rec;
-    while (WFI_KEY_OP(rec[record].key) < WFI_OP_COUNT && rec[record].skip) {
+    while (wfi_rec_runs(WFI_KEY_OP(rec[record].key)) && rec[record].skip) {
         record = rec[record].skip - 1; /* always an earlier one */
         line.grad = true;
     }

@@ -288,7 +288,7 @@ static bool bind_piece(stripper *s, const member *m, wfi_strips *t, wfi_strip_ke
         strcmp(bind.order, all->order) != 0)
         return false;
     for (int32_t k = 0; k < bind.nout; k++) {
-        if (all->inplace[k] & ~(k ? bind.inplace_of[k] : bind.inplace))
+        if (all->out[k].inplace & ~(k ? bind.inplace_of[k] : bind.inplace))
             return false;
         for (int32_t i = 0; i < out[k].ndim; i++)
             if (out[k].dim[i] > 1 && out[k].stride[i] != bind.out[k].stride[i])

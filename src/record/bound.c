@@ -142,12 +142,12 @@ static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, u
 
 static bool keep_bound(wf_ctx *c, wfi_bound *e, const wfi_bind *b, const uint32_t *layout, const char *site)
 {
+    for (uint32_t i = 0; i < e->nout; i++)
+        e->out[i].inplace = i == 0 ? b->inplace : i < WFI_BIND_OUT ? b->inplace_of[i] : 0;
     e->fn = b->fn;
     e->list = b->list;
     e->scratch = b->scratch;
     e->alias = b->alias;
-    memcpy(e->inplace, b->inplace_of, sizeof e->inplace);
-    e->inplace[0] = b->inplace;
     e->faults = b->faults;
     e->impl = b->impl;
     e->how = b->how;
@@ -165,7 +165,7 @@ static bool keep_bound(wf_ctx *c, wfi_bound *e, const wfi_bind *b, const uint32_
         int64_t offset = 0;
         if (i == 0 && b->alias >= 0)
             offset = wfi_layout_at(&c->ids, layout[b->alias])->offset + b->alias_offset;
-        if (!(e->layout[i] = wfi_ids_layout(&c->ids, e->type[i], b->out[i].stride, offset)))
+        if (!(e->out[i].layout = wfi_ids_layout(&c->ids, e->out[i].type, b->out[i].stride, offset)))
             return wfi_error_memory(c, "a layout", site), false;
     }
     return wfi_queue_reserve(c->queue, b->scratch) || (wfi_error_memory(c, "scratch memory", site), false);
@@ -191,14 +191,22 @@ static bool grow_bound(wf_ctx *c)
 }
 
 /* How many results there are, of which types, and whether the operator is to be taken apart. */
-static bool results_of(wf_ctx *c, wfi_bound *e, const uint32_t *layout, const char *site, wf_tensor *const *in)
+static bool results_of(wf_ctx *c, wfi_bound *e, const uint32_t *layout, uint32_t *out, const char *site,
+                       wf_tensor *const *in)
 {
     uint32_t type[WFI_BIND_IN];
+    const void *attr = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(e->key));
     if (WFI_KEY_OP(e->key) == WFI_NODE_FUSED) {
-        const wfi_body *body = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(e->key));
+        const wfi_body *body = attr;
         e->nout = body->nout;
-        e->lower = false;
-        memcpy(e->type, body->type, sizeof e->type);
+        memcpy(out, body->type, sizeof body->type);
+        return true;
+    }
+    if (WFI_KEY_OP(e->key) == WFI_NODE_FLOW) {
+        e->nout = wfi_flow_nout(attr);
+        for (uint32_t i = 0; i < e->nout; i++)
+            if (!(out[i] = wfi_flow_out_type(&c->ids, attr, i)))
+                return wfi_error_memory(c, "a type", site), false;
         return true;
     }
     for (uint32_t i = 0; i < e->nin; i++)
@@ -208,7 +216,7 @@ static bool results_of(wf_ctx *c, wfi_bound *e, const uint32_t *layout, const ch
         return false;
     e->nout = inf->nout;
     e->lower = inf->lower;
-    memcpy(e->type, inf->type, sizeof e->type);
+    memcpy(out, inf->type, sizeof inf->type);
     return true;
 }
 
@@ -217,7 +225,8 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
                                                            wf_tensor *const *in)
 {
     wfi_bound results = { .key = key, .nin = nin, .alias = -1 };
-    if (!results_of(c, &results, layout, site, in))
+    uint32_t type[WFI_NODE_OUTS];
+    if (!results_of(c, &results, layout, type, site, in))
         return NULL;
     wfi_bound *e = add(c, sizeof *e + nin * sizeof *e->in, site);
     if (!e)
@@ -231,15 +240,20 @@ static __attribute__((noinline)) const wfi_bound *bind_new(wf_ctx *c, uint64_t k
         offset[i] = layout[i] ? wfi_layout_at(&c->ids, layout[i])->start : 0;
     e->in_offset = offset;
     e->attr = wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(key));
+    if (!(e->out = add(c, (e->nout + 1) * sizeof *e->out, site)))
+        return NULL;
     for (uint32_t k = 0; k < e->nout; k++) {
-        e->bytes[k] = wfi_type_at(&c->ids, e->type[k])->bytes;
-        e->cls[k] = wfi_buf_class(e->bytes[k]);
+        size_t bytes = wfi_type_at(&c->ids, type[k])->bytes;
+        e->out[k] = (wfi_bound_out){ .type = type[k], .bytes = bytes, .cls = wfi_buf_class(bytes) };
     }
-    if (!e->lower) {
+    if (WFI_KEY_OP(key) == WFI_NODE_FLOW) {
+        if (!wfi_flow_bind(c, e, layout, site))
+            return NULL;
+    } else if (!e->lower) {
         wfi_view view[WFI_BIND_IN + WFI_BIND_OUT];
         wfi_bind b = { .params = c->bind_params };
         const char *why;
-        if (!ask(c, key, nin, layout, e->nout, e->type, &b, view, &why)) {
+        if (!ask(c, key, nin, layout, e->nout, type, &b, view, &why)) {
             if (!why)
                 wfi_error_memory(c, "a layout", site);
             else if (WFI_KEY_OP(key) < WFI_OP_COUNT) {

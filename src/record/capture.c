@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/dtype.h"
 #include "record/emit.h"
+#include "record/flow_rec.h"
 
 enum { OUT_MAX = 4096 };
 
@@ -40,6 +41,7 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
     }
     *a = (wfi_aside){ .r = c->r,
                       .keybits = c->keybits,
+                      .body = c->body,
                       .step_depth = c->step_depth,
                       .depth = c->depth,
                       .run_now = c->run_now,
@@ -57,6 +59,7 @@ bool wfi_capture_begin(wf_ctx *c, wfi_aside *a, const char *name, const char *si
     c->in_step = true;
     c->run_now = c->notape = false;
     c->keybits = 0;
+    c->body = NULL;
     c->r = (wfi_steprec){ .cursor = &wfi_record_sentinel, .owner = WFI_NONE, .recording_only = true };
     wfi_step_tag(c);
     c->vserial++;
@@ -113,6 +116,7 @@ void wfi_capture_end(wf_ctx *c, wfi_aside *a)
     c->run_now = a->run_now;
     c->notape = a->notape;
     c->keybits = a->keybits;
+    c->body = a->body;
     c->r = a->r;
     c->autocast = a->autocast;
     c->vserial++;
@@ -325,6 +329,21 @@ static bool emit_op(call *k, uint32_t i)
     return ok;
 }
 
+static bool emit_flow(call *k, uint32_t i)
+{
+    wf_fn *f = k->f;
+    wf_ctx *c = k->c;
+    const wfi_rec *r = &f->rec[i];
+    uint32_t at[WFI_NODE_INS], nin = wfi_run_operands(f->rec, i, at);
+    wf_tensor *in[WFI_NODE_INS];
+    for (uint32_t j = 0; j < nin; j++)
+        in[j] = f->map[at[j]];
+    bool no_grad = r->key & WFI_KEY_NOGRAD;
+    c->keybits = no_grad ? WFI_KEY_NOGRAD : k->keybits;
+    c->notape = no_grad || k->notape;
+    return wfi_flow_emit(c, wfi_attr_data(&c->ids, WFI_KEY_PAYLOAD(r->key)), in, f->map + i, k->site);
+}
+
 static wf_tensor *emit_held(call *k, uint32_t i)
 {
     wfi_buf *buf = k->f->held[i];
@@ -359,6 +378,8 @@ static bool emit_one(call *k, uint32_t i)
     uint32_t op = WFI_KEY_OP(r->key), payload = WFI_KEY_PAYLOAD(r->key);
     if (op < WFI_OP_COUNT)
         return emit_op(k, i);
+    if (op == WFI_EV_FLOW)
+        return emit_flow(k, i);
     switch (op) {
     case WFI_EV_VALUE: return (f->map[i] = wf_value_(k->c->var[payload], k->site)) != NULL;
     case WFI_EV_INPUT: return i < (uint32_t)f->nin || (f->map[i] = emit_held(k, i)) != NULL;

@@ -14,6 +14,7 @@
 typedef struct wfi_aside { /* the step that waits */
     wfi_steprec r;
     uint64_t keybits;
+    struct wfi_recording *body;
     uint32_t step_depth, depth;
     bool run_now, in_step, notape;
     wf_dtype autocast;

@@ -287,6 +287,8 @@ int wf_ctx_close(wf_ctx *c)
     if (c->queue)
         rt->device->api->queue_del(c->queue);
     wfi_trace_free_all(c);
+    wfi_flow_drop(c);
+    wfi_flow_forget(c);
     drop_values(c);
     wfi_buf_trim(c);
     free_step(c, &c->r);

@@ -49,7 +49,7 @@ static bool tape_more(wf_ctx *c, uint32_t nin, const uint32_t *ord)
 
 static bool tape(wf_ctx *c, uint64_t key, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor *const *out)
 {
-    uint32_t ord[WFI_BIND_IN + 3] = { WFI_NONE, WFI_NONE, WFI_NONE };
+    uint32_t ord[WFI_NODE_INS + 3] = { WFI_NONE, WFI_NONE, WFI_NONE };
     for (uint32_t i = 0; i < nin; i++)
         ord[i] = in[i] ? tape_of(c, in[i]) : WFI_NONE;
     if (!tape_more(c, nin, ord) || !track(c, out[0], key, ord))
@@ -76,9 +76,9 @@ static inline __attribute__((always_inline)) wf_tensor *result(wf_ctx *c, const 
     if (alias) {
         buf = alias->buf;
         buf->refs++;
-    } else if (WFI_UNLIKELY(!(buf = wfi_buf_take(c, b->cls[k], b->bytes[k]))))
+    } else if (WFI_UNLIKELY(!(buf = wfi_buf_take(c, b->out[k].cls, b->out[k].bytes))))
         return NULL;
-    return wfi_eager_handle(c, WFI_KEY_OP(b->key), b->type[k], b->layout[k], buf, site);
+    return wfi_eager_handle(c, WFI_KEY_OP(b->key), b->out[k].type, b->out[k].layout, buf, site);
 }
 
 static inline void *operand(const wfi_bound *b, uint32_t i, const wf_tensor *t)
@@ -96,7 +96,7 @@ static inline void start_kernel(wf_ctx *c, const wfi_bound *b, void **args)
 static wf_tensor *run(wf_ctx *c, const wfi_bound *b, uint32_t nin, wf_tensor *const *in, uint32_t nout, wf_tensor **out,
                       const char *site)
 {
-    void *args[WFI_BIND_OUT + WFI_BIND_IN];
+    void *args[WFI_NODE_OUTS + WFI_NODE_INS];
     for (uint32_t k = 0; k < nout; k++) {
         if (WFI_UNLIKELY(!(out[k] = result(c, b, k, k == 0 && b->alias >= 0 ? in[b->alias] : NULL, site))))
             return NULL;
@@ -110,6 +110,12 @@ static wf_tensor *run(wf_ctx *c, const wfi_bound *b, uint32_t nin, wf_tensor *co
     } else if (b->fn)
         start_kernel(c, b, args);
     return !taping(c) || tape(c, b->key | c->keybits, nin, in, nout, out) ? out[0] : NULL;
+}
+
+wf_tensor *wfi_eager_bound(wf_ctx *c, const wfi_bound *b, uint32_t nin, wf_tensor *const *in, wf_tensor **out,
+                           const char *site)
+{
+    return run(c, b, nin, in, b->nout, out, site);
 }
 
 /* ---- the call ---- */

@@ -87,7 +87,8 @@ uint32_t wfi_tensor_type(const wf_tensor *t)
         return t->type;
     if (!c->run_now && wfi_in_step(c, t))
         return c->r.base[t->tag & WFI_NONE].type;
-    return t->type;
+    const wfi_rec *r = c->body ? wfi_flow_outer(c, t) : NULL;
+    return r ? r->type : t->type;
 }
 
 /* ---- composites that are taken apart ---- */
@@ -169,6 +170,8 @@ uint32_t wfi_emit_bind(wf_ctx *c, wf_tensor *t, wf_dtype weak, const char *site)
     }
     if (wfi_in_step(c, t))
         return (uint32_t)t->tag & WFI_NONE;
+    if (c->body)
+        return wfi_flow_lift(c, t, site);
     if (!wfi_emit_alive(c, t, site))
         return WFI_NONE;
     wf_tensor *i =

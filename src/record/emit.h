@@ -39,6 +39,10 @@ static inline wf_tensor *wfi_eager_handle(wf_ctx *c, uint32_t op, uint32_t type,
 wf_tensor *wfi_eager_call(wf_ctx *c, wfi_op op, const void *attr, size_t attr_bytes, uint32_t nin, wf_tensor *const *in,
                           uint32_t nout, wf_tensor **out, const char *site);
 
+/* One that was bound by the caller. */
+wf_tensor *wfi_eager_bound(wf_ctx *c, const wfi_bound *b, uint32_t nin, wf_tensor *const *in, wf_tensor **out,
+                           const char *site);
+
 /* ---- what both modes need, in emit.c ---- */
 
 /* Are all operands there that must be? False: the error is set. */

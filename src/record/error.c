@@ -82,7 +82,9 @@ const char *wfi_error_maker(wf_ctx *c, const wf_tensor *t, char *text, size_t by
         snprintf(text, bytes, "variable %s", c->var[payload]->name);
     else if (op == WFI_EV_SCALAR || op == WFI_EV_CONST || op == WFI_EV_HOST || (t->flags & WFI_H_WEAK))
         snprintf(text, bytes, "a number");
-    else if (op < WFI_OP_COUNT && op != 0xffff)
+    else if (op == WFI_EV_FLOW && payload)
+        snprintf(text, bytes, "result of %s", wfi_flow_name(wfi_attr_data(&c->ids, payload)));
+    else if (op < WFI_OP_COUNT)
         snprintf(text, bytes, "result of %s", wfi_op_table[op].name);
     else
         snprintf(text, bytes, "a tensor from outside the step");

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/device.h"
-#include "graph/ids.h"
+#include "graph/flow.h"
 #include "ops/op.h"
 #include "weft/weft.h"
 
@@ -36,15 +36,16 @@
 
 /* Events. They share the number space of operators, above it. */
 enum {
-    WFI_EV_VALUE = 0x8000, /* payload: variable; in[0]: the record it was assigned from in this step, or NONE */
-    WFI_EV_INPUT,          /* a leaf; payload: layout */
-    WFI_EV_SCALAR,         /* a host number; payload: type of rank 0 */
-    WFI_EV_HOST,           /* host numbers of a composite: f64[n]; payload: type */
-    WFI_EV_CONST,          /* payload: attribute {dtype, value} */
-    WFI_EV_ARG,            /* three more operands of the operator record that follows */
-    WFI_EV_PART,           /* result number `payload` of record in[0] */
-    WFI_EV_ASSIGN,         /* payload: variable; in[0] */
-    WFI_EV_RETURN,         /* in[0] outlives the step; payload: and so many scopes around it */
+    WFI_EV_FLOW = WFI_NODE_FLOW, /* runs as operators do; payload: attribute wfi_flow */
+    WFI_EV_VALUE = 0x8000,       /* payload: variable; in[0]: the record it was assigned from in this step, or NONE */
+    WFI_EV_INPUT,                /* a leaf; payload: layout */
+    WFI_EV_SCALAR,               /* a host number; payload: type of rank 0 */
+    WFI_EV_HOST,                 /* host numbers of a composite: f64[n]; payload: type */
+    WFI_EV_CONST,                /* payload: attribute {dtype, value} */
+    WFI_EV_ARG,                  /* three more operands of the operator record that follows */
+    WFI_EV_PART,                 /* result number `payload` of record in[0] */
+    WFI_EV_ASSIGN,               /* payload: variable; in[0] */
+    WFI_EV_RETURN,               /* in[0] outlives the step; payload: and so many scopes around it */
     WFI_EV_RETAIN,
     WFI_EV_READ, /* what in[0] needs was computed here */
     WFI_EV_BEGIN,
@@ -72,6 +73,18 @@ typedef struct wfi_rec {
                      * + 1; 0: not known, or neither */
     uint32_t owner; /* the composite that this record belongs to, WFI_NONE: the program */
 } wfi_rec;
+
+/* Does a record compute something? */
+static inline bool wfi_rec_runs(uint32_t op)
+{
+    return op < WFI_OP_COUNT || op == WFI_EV_FLOW;
+}
+/* How many results it has: the first is the record's own, the others are PART records behind it. */
+static inline uint32_t wfi_rec_nout(const wfi_ids *ids, uint64_t key)
+{
+    const uint32_t op = WFI_KEY_OP(key);
+    return op < WFI_OP_COUNT ? wfi_op_table[op].nout : wfi_flow_nout(wfi_attr_data(ids, WFI_KEY_PAYLOAD(key)));
+}
 
 /* A counted buffer. One context owns it, except for the memory of frozen weights. */
 typedef struct wfi_buf {
@@ -126,6 +139,13 @@ struct wf_var {
     bool trainable;
 };
 
+typedef struct wfi_bound_out { /* a result */
+    uint32_t type, layout;
+    uint32_t cls;     /* free list of its buffer */
+    uint32_t inplace; /* bit i: may take the buffer of operand i */
+    size_t bytes;
+} wfi_bound_out;
+
 /* How an operator is done for certain layouts: found once, used by every mode. */
 typedef struct wfi_bound {
     struct wfi_bound *next;
@@ -134,11 +154,8 @@ typedef struct wfi_bound {
     const void *params;
     size_t scratch;
     uint32_t nin, nout;
-    uint32_t type[WFI_BIND_OUT], layout[WFI_BIND_OUT]; /* of the results */
-    int32_t alias;                                     /* the result is a view of this operand; -1 */
-    uint32_t inplace[WFI_BIND_OUT];                    /* bit i: may take the buffer of operand i */
-    size_t bytes[WFI_BIND_OUT];
-    uint32_t cls[WFI_BIND_OUT]; /* free list of the results' buffers */
+    int32_t alias; /* the result is a view of this operand; -1 */
+    struct wfi_bound_out *out;
     const void *attr;
     const int64_t *in_offset; /* [nin] bytes from operand i's buffer to its first element */
     bool faults, lower;       /* lower: a composite that this device takes apart */
@@ -235,8 +252,9 @@ struct wf_runtime {
 
 struct wf_ctx {
     wfi_steprec r;
-    wfi_steprec captured; /* eager mode: the steps of captured calls; their handles stay from call to call */
-    bool run_now;         /* eager mode, or outside a step */
+    wfi_steprec captured;       /* eager mode: the steps of captured calls; their handles stay from call to call */
+    struct wfi_recording *body; /* the innermost control-flow body that is being recorded (flow_rec.h), or NULL */
+    bool run_now;               /* eager mode, or outside a step */
     bool in_step, notape, in_child_check;
     wf_mode mode;
     uint64_t keybits; /* WFI_KEY_NOGRAD inside a no_grad scope */
@@ -302,6 +320,8 @@ struct wf_ctx {
     size_t cap_mark;
     uint32_t sweep;
     uint32_t scalar[WF_DTYPE_COUNT]; /* types of rank 0, 0: not asked for yet */
+    struct wfi_flow_back *back;      /* gradients of functions that were asked for (grad/flow_grad.c) */
+    struct wfi_flow_prog *prog;      /* functions as they were planned (exec/flow_run.c) */
     void *extra[4]; /* lists of what belongs to the context: models, optimisers, data, captures (drop on close) */
     struct wfi_owned *owned;
     wf_stats st;
@@ -407,10 +427,17 @@ static inline bool wfi_in_step(const wf_ctx *c, const wf_tensor *t)
 {
     return (t->tag & WFI_TAG_STEP) == c->r.stag;
 }
+/* ---- flow_rec.c: bodies that are being recorded ---- */
+/* The record of t in a step around the body; NULL: it is in none. */
+const wfi_rec *wfi_flow_outer(const wf_ctx *c, const wf_tensor *t);
+/* t, of a step around or computed, becomes an input of the body: its record. WFI_NONE and a pending error. */
+uint32_t wfi_flow_lift(wf_ctx *c, wf_tensor *t, const char *site);
+
 /* A handle whose scope has ended. */
 static inline bool wfi_stale(const wf_ctx *c, const wf_tensor *t)
 {
-    return (t->flags & WFI_H_DEAD) || (!t->layout && !(t->flags & WFI_H_WEAK) && (c->run_now || !wfi_in_step(c, t)));
+    return (t->flags & WFI_H_DEAD) || (!t->layout && !(t->flags & WFI_H_WEAK) &&
+                                       (c->run_now || (!wfi_in_step(c, t) && !(c->body && wfi_flow_outer(c, t)))));
 }
 /* Appends to the tape of an eager step. */
 wf_tensor *wfi_emit_track(wf_ctx *c, wf_tensor *h, uint64_t key, const uint32_t in[3]);
@@ -481,10 +508,11 @@ bool wfi_step_check(wf_ctx *c); /* fork, interrupt */
 /* ---- tensor.c ---- */
 uint64_t wfi_tensor_hash(wf_ctx *c, const wf_tensor *t); /* of the contents */
 void wfi_var_pending(wf_ctx *c, uint32_t from, uint32_t to);
-/* h is the variable's value for now; inside a composite, whose body may be skipped, nothing is remembered. */
+/* h is the variable's value for now; inside a composite, whose body may be skipped, and in a body of control flow
+ * nothing is remembered. */
 static inline void wfi_value_remember(const wf_ctx *c, wf_var *v, const wf_tensor *h)
 {
-    if (c->r.owner == WFI_NONE) {
+    if (c->r.owner == WFI_NONE && !c->body) {
         v->val = h->tag;
         v->val_serial = c->vserial;
     }
@@ -497,6 +525,22 @@ wf_status wfi_tensor_compute(wf_ctx *c, wf_tensor *t, const char *site);        
 wf_status wfi_sweep_vars(wf_ctx *c, uint32_t loss, uint32_t n, wf_var *const *var, wf_tensor **out, const char *site);
 wf_status wfi_sweep_records(wf_ctx *c, uint32_t loss, uint32_t n, wf_tensor *const *wrt, wf_tensor **out,
                             const char *site);
+
+/* ---- grad/flow_grad.c ---- */
+/* Adds the results that the gradient of f reads (f->nres); leaves it as it is where there is none. False: an error. */
+bool wfi_flow_extend(wf_ctx *c, wfi_flow *f, const char *site);
+/* The reverse rule of a FLOW record. */
+void wfi_flow_rule(wf_ctx *c, const wfi_flow *f, const wf_vjp *v);
+void wfi_flow_forget(wf_ctx *c); /* frees c->back */
+/* From given adjoints gout[i] of records out[i] (NULL: none) those of wrt[n]; begin[i]: what is there already, or NULL.
+ * g[i] NULL: not reached. Everything stands in the recording on the side that is open. */
+bool wfi_sweep_given(wf_ctx *c, uint32_t nout, wf_tensor *const *out, wf_tensor *const *gout, uint32_t n,
+                     wf_tensor *const *wrt, wf_tensor *const *begin, wf_tensor **g, const char *site);
+
+/* ---- exec/flow_run.c ---- */
+/* Plans the functions of a FLOW node for these layouts of its operands. False: an error. */
+bool wfi_flow_bind(wf_ctx *c, wfi_bound *e, const uint32_t *layout, const char *site);
+void wfi_flow_drop(wf_ctx *c); /* frees c->prog */
 
 /* ---- plan and replay (src/plan, src/exec) ---- */
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t); /* NULL and no error: cannot be planned now; run record by record */

@@ -9,12 +9,20 @@
 void wfi_run_fault(wf_ctx *c, uint32_t op, const char *site)
 {
     wfi_fault *f = &c->queue->fault;
+    const uint32_t inside = f->op;
+    const char *line = f->site;
+    f->op = 0;
+    f->site = NULL;
+    if (inside)
+        op = inside - 1;
     if (f->status == WF_ERR_INDEX)
         wfi_error_set(c, WF_ERR_INDEX, op < WFI_OP_COUNT ? wfi_op_table[op].name : "", site,
                       "index %lld at position %lld is outside 0..%lld", (long long)f->value, (long long)f->position,
                       (long long)f->size - 1);
     else
         wfi_error_set(c, f->status, op < WFI_OP_COUNT ? wfi_op_table[op].name : "", site, "the kernel failed");
+    if (inside)
+        wfi_error_add(c, ", in a body%s%s", line ? ", line " : "", line ? line : "");
     atomic_store(&f->set, 0);
 }
 
@@ -86,9 +94,9 @@ static bool run_leaf(wf_ctx *c, uint32_t i, const wfi_rec *r, wf_tensor *h)
 
 static bool run_op(wf_ctx *c, uint32_t i, const wfi_rec *r)
 {
-    uint32_t in[WFI_BIND_IN], layout[WFI_BIND_IN], nin = wfi_run_operands(c->r.base, i, in);
-    void *args[WFI_BIND_OUT + WFI_BIND_IN];
-    wf_tensor *made[WFI_BIND_IN];
+    uint32_t in[WFI_NODE_INS], layout[WFI_NODE_INS], nin = wfi_run_operands(c->r.base, i, in);
+    void *args[WFI_NODE_OUTS + WFI_NODE_INS];
+    wf_tensor *made[WFI_NODE_INS];
     for (uint32_t k = 0; k < nin; k++) {
         made[k] = in[k] == WFI_NONE ? NULL : c->r.H[in[k]];
         layout[k] = made[k] ? made[k]->layout : 0;
@@ -102,10 +110,10 @@ static bool run_op(wf_ctx *c, uint32_t i, const wfi_rec *r)
         if (b->alias >= 0) {
             h->buf = made[b->alias]->buf;
             h->buf->refs++;
-        } else if (!(h->buf = wfi_buf_new(c, wfi_type_at(&c->ids, b->type[k])->bytes)))
+        } else if (!(h->buf = wfi_buf_new(c, b->out[k].bytes)))
             return false;
-        h->type = b->type[k];
-        h->layout = b->layout[k];
+        h->type = b->out[k].type;
+        h->layout = b->out[k].layout;
         args[k] = h->buf->data;
     }
     if (!b->fn)
@@ -123,12 +131,12 @@ static void find_uses(wf_ctx *c, uint32_t n, uint32_t want, bool last, uint32_t 
         mark[want] = n;
     for (uint32_t i = n; i-- > 0;) {
         const wfi_rec *r = &c->r.base[i];
-        uint32_t op = WFI_KEY_OP(r->key), in[WFI_BIND_IN], nin = 0;
+        uint32_t op = WFI_KEY_OP(r->key), in[WFI_NODE_INS], nin = 0;
         if (op == WFI_EV_ASSIGN || (last && (op == WFI_EV_RETURN || op == WFI_EV_RETAIN)))
             mark[r->in[0]] = n;
         if (!mark[i])
             continue;
-        if (op < WFI_OP_COUNT)
+        if (wfi_rec_runs(op))
             nin = wfi_run_operands(c->r.base, i, in);
         else if (op == WFI_EV_PART || (op == WFI_EV_VALUE && r->in[0] != WFI_NONE))
             in[nin++] = r->in[0];
@@ -220,11 +228,11 @@ static bool run_one(wf_ctx *c, uint32_t i, const uint32_t *mark)
     uint32_t op = WFI_KEY_OP(r->key);
     wf_tensor *h = c->r.H[i];
     bool parts = false;
-    for (uint32_t k = 1; op < WFI_OP_COUNT && k < wfi_op_table[op].nout; k++)
+    for (uint32_t k = 1, n = wfi_rec_runs(op) ? wfi_rec_nout(&c->ids, r->key) : 0; k < n; k++)
         parts |= mark[i + k] != 0;
     if ((!mark[i] && !parts) || !h || h->buf)
         return true;
-    if (op < WFI_OP_COUNT ? run_op(c, i, r) : run_leaf(c, i, r, h))
+    if (wfi_rec_runs(op) ? run_op(c, i, r) : run_leaf(c, i, r, h))
         return true;
     wfi_error_memory(c, "the step", NULL); /* unless there is an error already */
     return false;
@@ -232,8 +240,8 @@ static bool run_one(wf_ctx *c, uint32_t i, const uint32_t *mark)
 
 static void drop_used(wf_ctx *c, uint32_t i, const uint32_t *mark)
 {
-    uint32_t in[WFI_BIND_IN], nin = 0;
-    if (WFI_KEY_OP(c->r.base[i].key) < WFI_OP_COUNT && (nin = wfi_run_operands(c->r.base, i, in)))
+    uint32_t in[WFI_NODE_INS], nin = 0;
+    if (wfi_rec_runs(WFI_KEY_OP(c->r.base[i].key)) && (nin = wfi_run_operands(c->r.base, i, in)))
         for (uint32_t k = 0; k < nin; k++)
             if (in[k] != WFI_NONE && mark[in[k]] == i && c->r.H[in[k]]->buf) {
                 wfi_buf_unref(c, c->r.H[in[k]]->buf);

@@ -183,7 +183,7 @@ static bool worth_planning(wf_ctx *c, const wfi_trace *t)
     if (c->budget || c->mem->limit)
         return true;
     for (uint32_t i = 0; i < t->n; i++)
-        if (WFI_KEY_OP(t->rec[i].key) < WFI_OP_COUNT && t->rec[i].type)
+        if (wfi_rec_runs(WFI_KEY_OP(t->rec[i].key)) && t->rec[i].type)
             bytes += wfi_type_at(&c->ids, t->rec[i].type)->bytes;
     return bytes / RECORD_BYTES > t->n;
 }

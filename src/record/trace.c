@@ -153,6 +153,8 @@ static void content_hash(wf_ctx *c, wfi_trace *t)
         uint64_t w[3] = { WFI_KEY_OP(r->key), (uint64_t)r->in[0] | (uint64_t)r->in[1] << 32, r->in[2] };
         h[0] = wfi_hash64(w, sizeof w, h[0]);
         uint32_t op = WFI_KEY_OP(r->key), payload = WFI_KEY_PAYLOAD(r->key);
+        if (op == WFI_EV_FLOW)
+            h[1] = wfi_hash_mix(h[1], wfi_flow_hash(&c->ids, wfi_attr_data(&c->ids, payload)));
         if ((op < WFI_OP_COUNT || op == WFI_EV_CONST) && payload) {
             const wfi_attr_item *a = wfi_attr_at(&c->ids, payload);
             h[1] = wfi_hash64(a->data, a->bytes, h[1]);

@@ -47,7 +47,7 @@ done
 # ---- info
 run 0 "$weft" info; out "kernels for "; out "WEFT_SKIP "
 run 0 env WEFT_ISA=portable WEFT_SKIP=fuse "$weft" info --json; json
-out '"isa":"portable"'; out '"WEFT_SKIP":"fuse"'; out '"WEFT_DUMP":null'; out '"passes":["simplify",'
+out '"isa":"portable"'; out '"WEFT_SKIP":"fuse"'; out '"WEFT_DUMP":null'; out '"passes":["relax","simplify","prune",'
 run 0 env WEFT_THREADS=1 "$weft" info --measure; out "Gflop/s of f32"; out "memory "
 run 2 "$weft" info --jason; err 'weft info: "--jason" was not expected; weft info --help'
 

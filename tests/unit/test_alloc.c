@@ -119,6 +119,47 @@ static void attends(work *w)
     in_step(w, heads);
 }
 
+static bool one_step(void *user, wf_ctx *c, wf_tensor *const *in, wf_tensor **out)
+{
+    out[0] = wf_tanh(wf_add(wf_matmul(in[0], user), in[1]));
+    out[1] = wf_mul(out[0], wf_scalar(c, 2));
+    return true;
+}
+static bool keeps_it(void *user, wf_ctx *c, wf_tensor *const *in, wf_tensor **out)
+{
+    (void)user, (void)c;
+    out[0] = in[0];
+    return true;
+}
+static bool squares_it(void *user, wf_ctx *c, wf_tensor *const *in, wf_tensor **out)
+{
+    (void)user, (void)c;
+    out[0] = wf_square(in[0]);
+    return true;
+}
+static bool still_small(void *user, wf_ctx *c, wf_tensor *const *in, wf_tensor **out)
+{
+    (void)user;
+    out[0] = wf_lt(wf_sum(wf_square(in[0]), WF_NO_DIMS), wf_scalar(c, 50));
+    return true;
+}
+static wf_tensor *loops(work *w)
+{
+    wf_tensor *m = floats(w, WF_DIMS(4, 4)), *h = floats(w, WF_DIMS(2, 4)), *x = floats(w, WF_DIMS(3, 2, 4)), *y = NULL;
+    wf_tensor *wrt[2] = { m, h }, *g[2];
+    if (wf_scan(w->c, one_step, m, .carry = &h, .ncarry = 1, .xs = &x, .nxs = 1, .ys = &y, .nys = 1) != WF_OK ||
+        wf_cond(w->c, wf_lt(wf_sum(y, WF_NO_DIMS), wf_scalar(w->c, 0)), keeps_it, squares_it, NULL, 1, &y, 1, &y) !=
+            WF_OK ||
+        wf_while(w->c, still_small, squares_it, NULL, .carry = &h, .ncarry = 1, .max = 2) != WF_OK)
+        return NULL;
+    wf_tensor *loss = wf_add(wf_sum(y, WF_NO_DIMS), wf_sum(h, WF_NO_DIMS));
+    return wf_grad(loss, 2, wrt, g) == WF_OK ? wf_add(wf_matmul(g[1], g[0]), h) : NULL;
+}
+static void control_flow(work *w)
+{
+    in_step(w, loops);
+}
+
 static bool variables(work *w)
 {
     for (int i = 0; i < 2; i++)
@@ -329,6 +370,7 @@ static const struct {
                  { "second order", gradients },
                  { "convolution", pictures },
                  { "attention", attends },
+                 { "control flow", control_flow },
                  { "assignments", assigned },
                  { "swap", swapped },
                  { "retained", kept },
