@@ -103,21 +103,22 @@ WF_API wf_status wf_set_contract(wf_ctx *c, wf_contract contract);
 
 /* Figures of the context so far. */
 typedef struct wf_stats {
-    uint64_t steps;       /* steps that ended */
-    uint64_t replayed;    /* ... of these, by a plan made before */
-    uint64_t plans;       /* plans made */
-    uint64_t traces;      /* traces kept now */
-    uint64_t side_exits;  /* calls at which a step left its predicted trace */
-    uint64_t commands;    /* kernels run */
-    uint64_t allocations; /* host allocations of the runtime */
-    size_t live_bytes;    /* host memory of the runtime now */
-    size_t peak_bytes;    /* ... at most */
-    size_t arena_bytes;   /* the last plan's arena ... */
-    size_t arena_bound;   /* ... and the least that any order-keeping plan needs */
-    uint64_t codes;       /* kernels that plans of the runtime asked the system's compiler for, ... */
-    uint64_t compiled;    /* ... that it compiled, ... */
-    uint64_t loaded;      /* ... that were on the disk already, ... */
-    uint64_t failed;      /* ... and that it could not compile: they run without it, slower */
+    uint64_t steps;        /* steps that ended */
+    uint64_t replayed;     /* ... of these, by a plan made before */
+    uint64_t plans;        /* plans made */
+    uint64_t traces;       /* traces kept now */
+    uint64_t side_exits;   /* calls at which a step left its predicted trace */
+    uint64_t commands;     /* kernels run */
+    uint64_t allocations;  /* host allocations of the runtime */
+    size_t live_bytes;     /* host memory of the runtime now */
+    size_t peak_bytes;     /* ... at most */
+    size_t foreseen_bytes; /* ... as foreseen when the last plan was made, before it ran */
+    size_t arena_bytes;    /* the last plan's arena ... */
+    size_t arena_bound;    /* ... and the least that any order-keeping plan needs */
+    uint64_t codes;        /* kernels that plans of the runtime asked the system's compiler for, ... */
+    uint64_t compiled;     /* ... that it compiled, ... */
+    uint64_t loaded;       /* ... that were on the disk already, ... */
+    uint64_t failed;       /* ... and that it could not compile: they run without it, slower */
 } wf_stats;
 WF_API wf_stats wf_ctx_stats(const wf_ctx *c);
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include "base/file.h"
 
-static const char *const known[] = { "plan", "passes", "fusion", "dispatch", "tune", "all" };
+static const char *const known[] = { "plan", "passes", "fusion", "dispatch", "memory", "tune", "all" };
 
 bool wfi_list_has(const char *list, const char *name, size_t n)
 {

@@ -7,15 +7,15 @@
 /* The arena is not to be had: what it would be for is what the user can change. */
 static bool no_arena(wf_ctx *c, const wfi_plan *p)
 {
-    wfi_text t = { .mem = c->mem, .max = 1400 };
+    wfi_text t = { .mem = c->mem, .max = 2000 };
     (void)wfi_error_memory(c, "the step's intermediate values", NULL);
     wfi_error_add(c, "; they need %zu bytes", p->arena);
-    if (c->mem->limit && wfi_plan_print_peak(p, 6, &t)) /* without a limit even this text may not be had */
+    if (wfi_plan_print_peak(p, 6, &t)) { /* even this text may not be had */
+        wfi_plan_print_remedies(c, p, &t);
         wfi_error_add(c, "\n  %s", wfi_text_str(&t));
-    if (c->mem->limit || c->budget)
-        wfi_error_add(c, "  what can be computed again is not kept already; a smaller batch needs less");
-    else
-        wfi_error_add(c, "\n  a .memory_budget has values computed again and not kept; a smaller batch needs less");
+    }
+    if (p->graph.budget)
+        wfi_error_add(c, "  what can be computed again is not kept already");
     wfi_text_free(&t);
     return false;
 }
@@ -179,8 +179,10 @@ wf_status wfi_replay(wf_ctx *c, wfi_trace *t)
     uint64_t start = WFI_UNLIKELY(c->profile) ? wfi_clock_ns() : 0;
     bool ready = reserve_arena(c, p) && patch(c, p);
     if (ready) {
-        if (!p->runs)
+        if (!p->runs) {
             wfi_plan_keep_room(c->mem, p);
+            p->taken = atomic_load(&c->mem->live);
+        }
         refresh(c, p);
         p->runs++;
         c->st.replayed++;

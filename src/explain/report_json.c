@@ -173,6 +173,8 @@ void wfi_report_json(const wfi_report *r, wfi_text *t)
     number(t, false, "records", p->nsite);
     number(t, false, "arena", (double)p->arena);
     number(t, false, "arena_bound", (double)p->bound);
+    number(t, false, "foreseen", (double)(p->there + p->arena + p->renewed));
+    number(t, false, "taken", (double)p->taken);
     machine(r->roofs, t);
     if (r->time) {
         number(t, false, "timed_runs", (double)r->time->runs);

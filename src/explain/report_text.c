@@ -97,6 +97,11 @@ static void head(const wfi_report *r, wfi_text *t)
     wfi_text_fixed(t, p->bound ? (double)p->arena / (double)p->bound : 1, 3);
     wfi_text_add(t, " x)");
     recomputed(p, t);
+    wfi_text_add(t, "\nruntime: ");
+    amount(t, (double)(p->there + p->arena + p->renewed), 0);
+    wfi_text_add(t, "B foreseen before the first run, ");
+    amount(t, (double)p->taken, 0);
+    wfi_text_add(t, "B taken in it");
     wfi_text_addf(t, "\nmachine: %s, %d thread%s: ", r->roofs->name, r->roofs->threads,
                   r->roofs->threads > 1 ? "s" : "");
     amount(t, r->roofs->flops[WF_F32], 0);
@@ -288,13 +293,14 @@ typedef struct kind { /* notes that are alike */
     double bytes;
 } kind;
 
-static size_t list_kinds(const wfi_report *r, kind *k)
+/* whole_values: what is not made in parts, and not what is no one kernel. */
+static size_t list_kinds(const wfi_report *r, kind *k, bool whole_values)
 {
     const wfi_trail *trail = &r->p->trail;
     size_t n = 0;
     for (size_t i = 0; i < trail->nnote; i++) {
         size_t at = 0;
-        if (together(r->p, &trail->note[i]))
+        if (together(r->p, &trail->note[i]) || (trail->note[i].why->pass != NULL) != whole_values)
             continue;
         while (at < n && !same_kind(&trail->note[k[at].first], &trail->note[i]))
             at++;
@@ -325,12 +331,13 @@ static void write_kind(const wfi_report *r, const kind *k, wfi_text *t)
 }
 
 /* The kinds with most bytes first. */
-static void apart(const wfi_report *r, wfi_text *t)
+static void apart(const wfi_report *r, bool whole_values, wfi_text *t)
 {
     kind *k = wfi_mem_array(t->mem, r->p->trail.nnote + 1, sizeof *k);
-    size_t n = k ? list_kinds(r, k) : 0;
+    size_t n = k ? list_kinds(r, k, whole_values) : 0;
     if (n)
-        wfi_text_add(t, "through memory, because they are not one kernel:\n");
+        wfi_text_add(t, whole_values ? "large, and not made in parts, because:\n"
+                                     : "through memory, because they are not one kernel:\n");
     for (size_t i = 0; i < n && i < KINDS_MAX; i++) {
         size_t most = i;
         for (size_t at = i; at < n; at++)
@@ -385,7 +392,8 @@ void wfi_report_text(const wfi_report *r, wfi_text *t)
     head(r, t);
     whole(r, t);
     commands(r, t);
-    apart(r, t);
+    apart(r, false, t);
+    apart(r, true, t);
     freedoms(r, t);
     if (r->p->arena >= 1 << 20)
         (void)wfi_plan_print_peak(r->p, 8, t);

@@ -21,9 +21,8 @@
 static const size_t large_value = (size_t)32 << 20, part_value = (size_t)8 << 20; /* where nothing else is said */
 enum { PARTS_MAX = 256, JOIN = WFI_OP_INS, ROUNDS = 16, TRIES = 16 };
 
-static const wfi_reason uneven = { "uneven",
-                                   "not made in parts: no number of parts divides the axes that would be cut" },
-                        elsewhere = { "elsewhere", "not made in parts: memory is needed most where it is not there" };
+static const wfi_reason uneven = { "uneven", "no number of parts divides the axes that would be cut", "chunk" },
+                        elsewhere = { "elsewhere", "memory is needed most where it is not there", "chunk" };
 
 /* ---- where ---- */
 

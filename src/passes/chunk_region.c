@@ -3,14 +3,18 @@
 #include "ops/op.h"
 #include "passes/views.h"
 
-static const wfi_reason leaves = { "leaves", "not made in parts: it leaves the step whole" },
-                        whole = { "whole", "not made in parts: that axis is needed whole or in order" },
-                        sums = { "sums", "not made in parts: it is summed along that axis, and not by a product" },
-                        shape = { "shape", "not made in parts: a change of shape takes the axis apart" },
-                        both = { "both", "not made in parts: the value is needed in parts and whole" },
-                        many = { "many", "not made in parts: there are more operators around it than a region holds" },
-                        order = { "order", "not made in parts: something outside needs a part of it for another part" },
-                        gain = { "gain", "not made in parts: too little of it would be saved" };
+#define REASON(code, text)                                                                                             \
+    {                                                                                                                  \
+        code, text, "chunk"                                                                                            \
+    }
+static const wfi_reason leaves = REASON("leaves", "it leaves the step whole"),
+                        whole = REASON("whole", "that axis is needed whole or in order"),
+                        sums = REASON("sums", "it is summed along that axis, and not by a product"),
+                        shape = REASON("shape", "a change of shape takes the axis apart"),
+                        both = REASON("both", "the value is needed in parts and whole"),
+                        many = REASON("many", "there are more operators around it than a region holds"),
+                        order = REASON("order", "something outside needs a part of it for another part"),
+                        gain = REASON("gain", "too little of it would be saved");
 
 static const wfi_type *type_of(const wfi_graph *g, uint32_t v)
 {

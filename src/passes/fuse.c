@@ -37,11 +37,11 @@ static bool same_shape(const wfi_graph *g, const wfi_node *a, const wfi_node *b)
 
 /* ---- may two groups be one? ---- */
 
-static const wfi_reason kind = { "kind", "only element-wise operators run as one kernel" },
-                        shape = { "shape", "they run over different index spaces" },
-                        length = { "length", "the kernel would have more operators than a body holds" },
-                        operands = { "operands", "the kernel would have too many operands and results" },
-                        order = { "order", "something between them needs a value of one for the other" };
+static const wfi_reason kind = { "kind", "only element-wise operators run as one kernel", NULL },
+                        shape = { "shape", "they run over different index spaces", NULL },
+                        length = { "length", "the kernel would have more operators than a body holds", NULL },
+                        operands = { "operands", "the kernel would have too many operands and results", NULL },
+                        order = { "order", "something between them needs a value of one for the other", NULL };
 
 static bool inside(const fuser *f, uint32_t node, uint32_t a, uint32_t b)
 {

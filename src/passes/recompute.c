@@ -435,3 +435,22 @@ size_t wfi_recompute_peak(const wfi_graph *g)
     (void)run(g, NULL, &peak);
     return peak;
 }
+
+/* A group moves what goes in and out of it. */
+static double fused_seconds(const wfi_graph *g, const wfi_node *n)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < n->nin; i++)
+        bytes += (double)wfi_type_at(g->ids, g->value[g->in[n->in0 + i]].type)->bytes;
+    for (uint32_t i = 0; i < n->nout; i++)
+        bytes += (double)wfi_type_at(g->ids, g->value[n->out0 + i].type)->bytes;
+    return bytes / bytes_s;
+}
+
+double wfi_recompute_seconds(const wfi_graph *g)
+{
+    double all = 0;
+    for (uint32_t k = 0; k < g->nnode; k++)
+        all += g->node[k].op == WFI_NODE_FUSED ? fused_seconds(g, &g->node[k]) : measure(g, &g->node[k]).seconds;
+    return all;
+}

@@ -19,4 +19,7 @@ bool wfi_recompute(const wfi_graph *g, wfi_graph *out);
  * what leaves the step are not counted. 0 without memory. */
 size_t wfi_recompute_peak(const wfi_graph *g);
 
+/* Estimated seconds of all nodes, to be compared with those of other graphs. */
+double wfi_recompute_seconds(const wfi_graph *g);
+
 #endif

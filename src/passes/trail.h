@@ -12,6 +12,7 @@
 typedef struct wfi_reason {
     const char *code; /* one word */
     const char *text; /* what is in the way, to be read behind "A -> B: " */
+    const char *pass; /* NULL: a kernel of both */
 } wfi_reason;
 
 typedef struct wfi_note {

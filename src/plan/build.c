@@ -350,7 +350,7 @@ static bool build(builder *b)
 
 /* What is planned: a step or a function, of which t or f is NULL. */
 typedef struct source {
-    wfi_trace *t;
+    const wfi_trace *t;
     const wfi_func *f;
     const uint32_t *in_layout; /* of the function's inputs */
 } source;
@@ -420,13 +420,11 @@ static wfi_plan *smaller(wf_ctx *c, wfi_plan *p, wfi_plan *q)
     return better ? q : p;
 }
 
-/* Where memory is bounded, the plan has the last word and not the estimate that passes go by: while it does not fit,
- * another is made for a bound that is smaller by what was missing and a little more; then smaller values are made in
- * parts as well. The smallest plan is kept. */
-wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
+/* The plan has the last word and not the estimate that passes go by: while it does not fit, another is made for a bound
+ * that is smaller by what was missing and a little more; then smaller values are made in parts as well. The smallest
+ * plan is kept. */
+static wfi_plan *fit(wf_ctx *c, const wfi_trace *t, wfi_plan *p, size_t budget)
 {
-    wfi_plan *p = plan(c, (source){ .t = t }, budget_of(c), 0);
-    const size_t budget = budget_of(c); /* with the plan itself taken off */
     for (int parts = 0; parts < 2 && p && budget; parts++) {
         double bound = (double)budget;
         for (int more = parts ? 0 : 1; more < 5 && p->arena > budget; more++) {
@@ -435,9 +433,23 @@ wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
             p = smaller(c, p, plan(c, (source){ .t = t }, (size_t)bound, parts ? budget / 8 : 0));
         }
     }
+    return p;
+}
+
+wfi_plan *wfi_plan_fit(wf_ctx *c, const wfi_trace *t, size_t budget)
+{
+    return fit(c, t, plan(c, (source){ .t = t }, budget, 0), budget);
+}
+
+wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t)
+{
+    wfi_plan *p = plan(c, (source){ .t = t }, budget_of(c), 0);
+    const size_t budget = budget_of(c); /* with the plan itself taken off */
+    p = fit(c, t, p, budget);
     if (p) {
         p->graph.budget = budget; /* what was asked for, for the report */
         wfi_watch_tell(c, p);
+        wfi_plan_foresee(c, p);
         c->st.plans++;
     }
     return p;

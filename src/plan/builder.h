@@ -27,6 +27,13 @@ typedef struct wfi_plan_builder {
 /* May node k, the next command, which says that it can fail, do so behind those before it (faults.c)? */
 bool wfi_plan_may_fail(wfi_plan_builder *b, uint32_t k);
 
+/* A plan whose arena has that many bytes if one can be had, else the smallest; for the trace of the step that is
+ * running. NULL: none. */
+wfi_plan *wfi_plan_fit(wf_ctx *c, const wfi_trace *t, size_t budget);
+
+/* Before the first run: what the step will need, for the statistics and for whoever listens to topic "memory". */
+void wfi_plan_foresee(wf_ctx *c, wfi_plan *p);
+
 /* Storages that may be one become one: an assigned value is born in its variable's own buffer, a result takes the
  * buffer of an operand that dies (inplace.c). False: out of memory. */
 bool wfi_plan_inplace(wfi_plan_builder *b);

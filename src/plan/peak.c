@@ -3,8 +3,7 @@
 #include "passes/graph_text.h"
 #include "plan/plan.h"
 
-/* The command at which most of the arena is alive. */
-static uint32_t peak_of(const wfi_plan *p, size_t *live)
+uint32_t wfi_plan_peak_of(const wfi_plan *p, size_t *live)
 {
     uint32_t at = 0;
     for (uint32_t s = 0; s < p->nstorage; s++)
@@ -19,7 +18,7 @@ static uint32_t peak_of(const wfi_plan *p, size_t *live)
     return at;
 }
 
-static bool holds(const wfi_storage *s, uint32_t cmd)
+bool wfi_plan_holds(const wfi_storage *s, uint32_t cmd)
 {
     return s->place == WFI_PLACE_ARENA && s->bytes && s->first <= cmd && cmd <= s->last;
 }
@@ -30,7 +29,7 @@ static uint32_t next_largest(const wfi_plan *p, uint32_t cmd, uint32_t before)
     uint32_t best = WFI_NO_VALUE;
     for (uint32_t s = 0; s < p->nstorage; s++) {
         const size_t bytes = p->storage[s].bytes;
-        if (!holds(&p->storage[s], cmd) ||
+        if (!wfi_plan_holds(&p->storage[s], cmd) ||
             (before != WFI_NO_VALUE &&
              (bytes > p->storage[before].bytes || (bytes == p->storage[before].bytes && s <= before))))
             continue;
@@ -40,7 +39,7 @@ static uint32_t next_largest(const wfi_plan *p, uint32_t cmd, uint32_t before)
     return best;
 }
 
-static void mib(wfi_text *t, size_t bytes)
+void wfi_plan_print_mib(wfi_text *t, size_t bytes)
 {
     wfi_text_fixed(t, (double)bytes / (1 << 20), bytes < 10 << 20 ? 2 : 0);
     wfi_text_add(t, " MiB");
@@ -62,16 +61,16 @@ bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t)
     size_t *live = wfi_mem_zalloc(p->graph.mem, ((size_t)p->ncmd + 2) * sizeof *live), rest = 0;
     if (!live)
         return false;
-    const uint32_t at = peak_of(p, live);
+    const uint32_t at = wfi_plan_peak_of(p, live);
     wfi_text_add(t, "the arena's peak, ");
-    mib(t, p->ncmd ? live[at] : 0);
+    wfi_plan_print_mib(t, p->ncmd ? live[at] : 0);
     if (p->ncmd) {
         wfi_text_addf(t, ", is at command %u: ", at);
         print_node(p, &p->graph.node[p->cmd_node[at]], t);
     }
     uint32_t more = 0, s = WFI_NO_VALUE;
     for (uint32_t k = 0; k < p->nstorage; k++)
-        if (holds(&p->storage[k], at)) {
+        if (wfi_plan_holds(&p->storage[k], at)) {
             rest += p->storage[k].bytes;
             more++;
         }
@@ -80,7 +79,7 @@ bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t)
         while (p->value_storage[v] != s) /* the first is the one that was computed; views come later */
             v++;
         wfi_text_add(t, "\n    ");
-        mib(t, p->storage[s].bytes);
+        wfi_plan_print_mib(t, p->storage[s].bytes);
         wfi_text_add(t, "  ");
         print_node(p, &p->graph.node[p->graph.value[v].node], t);
         rest -= p->storage[s].bytes;
@@ -88,7 +87,7 @@ bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t)
     }
     if (more) {
         wfi_text_add(t, "\n    ");
-        mib(t, rest);
+        wfi_plan_print_mib(t, rest);
         wfi_text_addf(t, "  in %u more", more);
     }
     wfi_text_addc(t, '\n');

@@ -85,6 +85,8 @@ struct wfi_plan {
     uint32_t nkonst;
     void *base;                             /* the arena that addresses were patched for */
     size_t arena, bound;                    /* bytes: planned, and the largest sum of live storages */
+    size_t there, renewed;                  /* foreseen besides the arena: bytes that were there, of new buffers */
+    size_t taken;                           /* bytes of the runtime in the first run */
     bool reuse;                             /* storages share memory (WEFT_REUSE=0 turns it off) */
     uint32_t *cmd_node;                     /* node of each command, for texts */
     wfi_graph graph;                        /* what it was made from */
@@ -148,6 +150,12 @@ static inline const wfi_plan_strip *wfi_plan_strip_of(const wfi_plan *p, uint32_
 bool wfi_plan_keep(wfi_mem *mem, wfi_plan *p);
 /* Before the first run, when all other memory has been had: makes room for them. */
 void wfi_plan_keep_room(wfi_mem *mem, wfi_plan *p);
+
+/* The command at which most of the arena is alive; live[ncmd + 2], cleared: bytes at each. */
+uint32_t wfi_plan_peak_of(const wfi_plan *p, size_t *live);
+/* Is it in the arena, and alive at the command? */
+bool wfi_plan_holds(const wfi_storage *s, uint32_t cmd);
+void wfi_plan_print_mib(wfi_text *t, size_t bytes); /* "8.00 MiB" */
 
 /* Writes what holds the arena where the plan needs most of it: the command, then at most `most` values, largest first,
  * one line each with its bytes, what makes it and where. False: out of memory, and nothing was written. */

@@ -139,8 +139,9 @@ static void tell_fusion(const wfi_plan *p, wfi_text *t)
     for (size_t i = 0; i < p->trail.nnote; i++) {
         const wfi_note *n = &p->trail.note[i];
         wfi_line a = wfi_plan_line(p, n->prov[0]), b = wfi_plan_line(p, n->prov[1]);
-        wfi_text_addf(t, "apart %s %s at %s -> %s at %s: %s\n", n->why->code, wfi_op_table[n->op[0]].name,
-                      a.site ? a.site : "?", wfi_op_table[n->op[1]].name, b.site ? b.site : "?", n->why->text);
+        wfi_text_addf(t, "%s %s %s at %s -> %s at %s: %s\n", n->why->pass ? "whole" : "apart", n->why->code,
+                      wfi_op_table[n->op[0]].name, a.site ? a.site : "?", wfi_op_table[n->op[1]].name,
+                      b.site ? b.site : "?", n->why->text);
     }
 }
 

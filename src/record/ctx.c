@@ -150,7 +150,7 @@ static void start_log(wf_ctx *c, const wf_ctx_opts *o)
     const char *word = wfi_log_unknown(c->log.topics, &n);
     if (word)
         wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL,
-                      "%s names \"%.*s\": plan, passes, fusion, dispatch, tune or all was expected",
+                      "%s names \"%.*s\": plan, passes, fusion, dispatch, memory, tune or all was expected",
                       o->log ? "log" : "WEFT_LOG", (int)(n < 40 ? n : 40), word);
     c->profile = o->profile || wfi_log_on(&c->log, "plan");
 }

@@ -545,6 +545,9 @@ void wfi_flow_drop(wf_ctx *c); /* frees c->prog */
 /* ---- plan and replay (src/plan, src/exec) ---- */
 wfi_plan *wfi_plan_new(wf_ctx *c, wfi_trace *t); /* NULL and no error: cannot be planned now; run record by record */
 void wfi_plan_free(wf_ctx *c, wfi_plan *p);
+/* Lines of what would make the arena of a plan smaller, each with what it saves and costs (plan/remedies.c); while its
+ * step runs. */
+void wfi_plan_print_remedies(wf_ctx *c, const wfi_plan *p, wfi_text *t);
 wf_status wfi_replay(wf_ctx *c, wfi_trace *t);
 struct wfi_profile;
 void wfi_profile_free(wf_ctx *c, struct wfi_profile *f); /* NULL is accepted */
