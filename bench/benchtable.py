@@ -36,7 +36,7 @@ class Results:
 
     def __init__(self):
         self.times = defaultdict(lambda: defaultdict(dict))   # key -> round -> (peer, mode) -> min_s
-        self.memory = defaultdict(dict)                       # key -> peer -> MiB
+        self.memory = defaultdict(lambda: defaultdict(dict))  # key -> (peer, mode) -> round -> MiB
         self.roofs = defaultdict(dict)                        # round -> (unit, threads) -> value
         self.notes = defaultdict(dict)                        # key -> (peer, mode) -> why there is no time
 
@@ -52,7 +52,7 @@ class Results:
         elif row.get("skipped") != "not a work of this peer":
             self.notes[key][who] = row.get("skipped") or "error: " + row.get("error", "?")
         if row.get("added_mib"):
-            self.memory[key][row["peer"]] = row["added_mib"]
+            self.memory[key][who][rnd] = row["added_mib"]
 
     def modes(self, key):
         return sorted({who for here in self.times[key].values() for who in here})
@@ -91,6 +91,15 @@ def name(who):
     return "/".join(part for part in who if part)
 
 
+def print_memory(memory):
+    """A line for every mode of Weft: MiB that the work added, and their share of PyTorch's."""
+    torch = next((mib for who, mib in memory.items() if who[0] == "torch"), {})
+    for who, mib in memory.items():
+        shares = [mib[rnd] / torch[rnd] for rnd in mib if rnd in torch]
+        against = f"{spread(shares)} of torch's" if who[0] == "weft" else ""
+        print(f"    memory added: {name(who):<26} {statistics.median(mib.values()):>6.0f} MiB  {against}")
+
+
 def print_work(results, work):
     """A line for every mode of Weft against the best peer, then the peers from fast to slow."""
     key, modes = work.key, results.modes(work.key)
@@ -108,8 +117,7 @@ def print_work(results, work):
     others = sorted((results.best_s(key, who), who) for who in peers if who != best)
     if others:
         print("    others: " + ", ".join(f"{name(who)} {seconds(s)}" for s, who in others))
-    if results.memory[key]:
-        print("    memory added: " + ", ".join(f"{who} {mib:.0f} MiB" for who, mib in results.memory[key].items()))
+    print_memory(results.memory[key])
     for who, why in results.notes[key].items():
         print(f"    {name(who)}: {why}")
 

@@ -90,9 +90,9 @@ class Bench:
     def who(self, work):
         return [p for p in ("weft", *work.peers) if p in self.commands and (p, work.key) not in self.idle]
 
-    def once(self, peer, work):
+    def once(self, peer, work, *more):
         """Work that has a process of its own: import and memory."""
-        command = self.commands[peer] + ([work.name] if work.name == "import" else ["memory", str(work.threads)])
+        command = self.commands[peer] + ([work.name] if work.name == "import" else ["memory", str(work.threads), *more])
         if peer == "weft" and work.name == "import":
             command.append(repr(time.clock_gettime(time.CLOCK_MONOTONIC)))  # the clock starts before the process does
         log = os.path.join(self.env.logs, f"{peer}.log")
@@ -137,6 +137,8 @@ class Bench:
         for peer in who[shift:] + who[:shift]:
             if work.alone:
                 self.keep(self.once(peer, work), rnd)
+                if peer == "weft" and work.name == worklist.MEMORY:
+                    self.keep(self.once(peer, work, "budget"), rnd)
                 continue
             rows = self.ask("weft" if peer == "control" else peer, work, TIME_LIMIT, self.set_of(work.threads), time=work.name,
                             seconds=self.options.seconds)

@@ -3,7 +3,8 @@
  *     weft_bench              answers requests (harness.h) as peer "weft"
  *     weft_bench hand         as peer "hand": the MLP step by hand on Weft's kernels
  *     weft_bench import T     one addition, then one row: seconds since T on the monotonic clock
- *     weft_bench memory N     trains the GPT of memory_... on N threads, then one row with the memory that it added */
+ *     weft_bench memory N [budget]
+ *                             trains the GPT of memory_... on N threads, then one row with the memory that it added */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { MAX_CASES = 256 };
+enum { MAX_CASES = 256, BUDGET_BYTES = 64 << 20 };
 
 void *wfb_new(const bench_case *c, int threads, size_t bytes)
 {
@@ -24,6 +25,7 @@ void *wfb_new(const bench_case *c, int threads, size_t bytes)
     b->c = wf_ctx_new(&(wf_ctx_opts){ .size = sizeof(wf_ctx_opts),
                                       .mode = strcmp(c->mode, "eager") ? WF_LAZY : WF_EAGER,
                                       .threads = threads,
+                                      .memory_budget = strcmp(c->mode, "budget") ? 0 : BUDGET_BYTES,
                                       .seed = 1 });
     if (b->c)
         return b;
@@ -126,24 +128,25 @@ static double resident_mib(void)
     return (double)u.ru_maxrss / 1024;
 }
 
-/* The steps of serve.py: three to warm up, then the best of some. */
-static int memory(int threads)
+/* The steps of serve.py: three to warm up, then the best of some. mode: "lazy", or "budget": lazy with one. */
+static int memory(int threads, const char *mode)
 {
     double before = resident_mib(), best = 1e9;
     for (size_t i = 0; i < wfb_net.n; i++) {
-        const bench_case *c = &wfb_net.cases[i];
-        if (strncmp(c->work, "memory", 6) || strcmp(c->mode, "lazy"))
+        bench_case c = wfb_net.cases[i];
+        if (strncmp(c.work, "memory", 6) || strcmp(c.mode, "lazy"))
             continue;
-        void *state = c->make(c, threads);
+        c.mode = mode;
+        void *state = c.make(&c, threads);
         for (int k = 0; state && k < 6; k++) {
             double start = bench_now();
-            c->run(state);
+            c.run(state);
             double took = bench_now() - start;
             if (k > 2 && took < best)
                 best = took;
         }
         if (state)
-            bench_row_alone("weft", "0.1.0", c, threads, best, resident_mib() - before);
+            bench_row_alone("weft", "0.1.0", &c, threads, best, resident_mib() - before);
         return !state;
     }
     return 1;
@@ -157,7 +160,7 @@ int main(int argc, char **argv)
     if (argc > 2 && !strcmp(argv[1], "import"))
         return first_result(argv[2]);
     if (argc > 2 && !strcmp(argv[1], "memory"))
-        return memory(atoi(argv[2]));
+        return memory(atoi(argv[2]), argc > 3 ? argv[3] : "lazy");
     if (argc > 1 && !strcmp(argv[1], "hand"))
         return bench_serve("hand", "0.1.0", wfb_hand.cases, wfb_hand.n);
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
