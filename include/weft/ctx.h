@@ -130,8 +130,11 @@ WF_API void wf_compile_wait(wf_ctx *c);
 
 typedef struct wf_explain_opts {
     WF_HEAD;
-    bool json WF_Z;         /* for programs; nanoseconds, bytes, operations */
-    bool buffers WF_Z;      /* instead: where every value lies in memory, one line a command */
+    bool json WF_Z;    /* for programs; nanoseconds, bytes, operations */
+    bool buffers WF_Z; /* instead: where every value lies in memory, one line a command */
+    /* Instead: what was proved of the plan, to be kept beside its text (.buffers) and proved again by `weft verify`. If
+     * the proof fails, which is a fault of Weft, that is a pending error. */
+    bool certificate WF_Z;
     const char *scope WF_Z; /* the plan that ran last for a step of this name; NULL: the last of all */
 } wf_explain_opts;
 

@@ -10,7 +10,7 @@ typedef struct cli_command {
     const char *name, *brief, *help;
     int (*run)(wfi_mem *mem, int argc, char **argv); /* argv[0]: the subcommand's name */
 } cli_command;
-extern const cli_command cli_info, cli_show, cli_bisect, cli_tune;
+extern const cli_command cli_info, cli_show, cli_verify, cli_bisect, cli_tune;
 
 /* "weft show: ...", one line on standard error; returns the status. */
 int cli_error(int status, const char *command, const char *format, ...) WFI_PRINTF(3, 4);

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "weft/weft.h"
 
-static const cli_command *const commands[] = { &cli_info, &cli_show, &cli_bisect, &cli_tune };
+static const cli_command *const commands[] = { &cli_info, &cli_show, &cli_verify, &cli_bisect, &cli_tune };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 int cli_error(int status, const char *command, const char *format, ...)

@@ -1,5 +1,7 @@
 /* What a step became, asked from outside. */
 #include "explain/report.h"
+#include <string.h>
+#include "plan/certificate.h"
 #include "plan/sites.h"
 
 static void write_report(const wfi_report *r, bool json, wfi_text *t)
@@ -18,6 +20,16 @@ static wfi_plan *plan_of(const wf_ctx *c, const char *scope)
     return NULL;
 }
 
+static void certificate(wf_ctx *c, const wfi_plan *p, wfi_text *t)
+{
+    char err[256] = "";
+    if (wfi_certificate_write(p, t, err, sizeof err))
+        return;
+    t->oom = true;
+    if (strcmp(err, "out of memory") != 0)
+        wfi_error_set(c, WF_ERR_STATE, "", NULL, "a plan is wrong (this is a fault of Weft): %s", err);
+}
+
 const char *wf_explain_plan_(wf_ctx *c, const wf_explain_opts *o)
 {
     static const wf_explain_opts plain;
@@ -29,13 +41,15 @@ const char *wf_explain_plan_(wf_ctx *c, const wf_explain_opts *o)
     wfi_report r;
     if (c->last && c->last->plan == p)
         (void)wfi_plan_take_sites(c, p, c->last);
-    if (o->buffers)
+    if (o->certificate)
+        certificate(c, p, &t);
+    else if (o->buffers)
         wfi_plan_print(p, true, &t);
     else if (wfi_report_make(c, p, &r))
         write_report(&r, o->json, &t);
     else
         t.oom = true;
-    if (!o->buffers)
+    if (!o->buffers && !o->certificate)
         wfi_report_free(&r);
     wfi_mem_free(c->mem, c->explain);
     c->explain = t.p;

@@ -283,7 +283,7 @@ static bool cut_next(const wfi_graph *g, wfi_graph *next, size_t large, size_t p
 /* Region after region, until there is none; then the reasons are left why not more. */
 bool wfi_chunk(const wfi_graph *g, wfi_graph *out)
 {
-    const size_t large = g->large ? g->large : large_value, part = g->large ? g->large / 2 : part_value;
+    const size_t large = g->large ? g->large : large_value, part = g->large ? (g->large + 1) / 2 : part_value;
     wfi_graph now = { .nnode = 0 }, next;
     const wfi_graph *from = g;
     bool ok = true, done = false;

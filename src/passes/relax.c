@@ -21,8 +21,8 @@ typedef struct relaxer {
     uint32_t *wide;  /* of each value of g: as f32 in out, not rounded if an operator of this pass made it; or none */
 } relaxer;
 
-static const wfi_reason unrounded = { "unrounded", "16-bit values stay f32 between element-wise operators" },
-                        reciprocal = { "reciprocal", "a division became a product with the reciprocal" };
+static const wfi_reason unrounded = { "unrounded", "16-bit values stay f32 between element-wise operators", NULL },
+                        reciprocal = { "reciprocal", "a division became a product with the reciprocal", NULL };
 
 static bool is_low(const wfi_graph *g, uint32_t v)
 {

@@ -41,8 +41,9 @@ static uint32_t next_largest(const wfi_plan *p, uint32_t cmd, uint32_t before)
 
 void wfi_plan_print_mib(wfi_text *t, size_t bytes)
 {
-    wfi_text_fixed(t, (double)bytes / (1 << 20), bytes < 10 << 20 ? 2 : 0);
-    wfi_text_add(t, " MiB");
+    const bool little = bytes < 32 << 10;
+    wfi_text_fixed(t, (double)bytes / (little ? 1 << 10 : 1 << 20), bytes < 10 << 20 ? 2 : 0);
+    wfi_text_add(t, little ? " KiB" : " MiB");
 }
 
 static void print_node(const wfi_plan *p, const wfi_node *n, wfi_text *t)

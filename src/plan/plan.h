@@ -155,7 +155,7 @@ void wfi_plan_keep_room(wfi_mem *mem, wfi_plan *p);
 uint32_t wfi_plan_peak_of(const wfi_plan *p, size_t *live);
 /* Is it in the arena, and alive at the command? */
 bool wfi_plan_holds(const wfi_storage *s, uint32_t cmd);
-void wfi_plan_print_mib(wfi_text *t, size_t bytes); /* "8.00 MiB" */
+void wfi_plan_print_mib(wfi_text *t, size_t bytes); /* "8.00 MiB", "4.50 KiB" */
 
 /* Writes what holds the arena where the plan needs most of it: the command, then at most `most` values, largest first,
  * one line each with its bytes, what makes it and where. False: out of memory, and nothing was written. */
@@ -165,6 +165,8 @@ bool wfi_plan_print_peak(const wfi_plan *p, uint32_t most, wfi_text *t);
  * is read, lies within its storage and the arena, and nothing that shares a byte with it is written in between. False:
  * one text that names the command. */
 bool wfi_plan_check(wfi_mem *mem, const wfi_plan *p, char *err, size_t err_bytes);
+
+const char *wfi_plan_place_name(uint8_t place); /* "arena" */
 
 /* The text form: memory, commands with their kernels, values, places, and what leaves the step. lines: the program's
  * lines behind each command. */

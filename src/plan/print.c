@@ -6,6 +6,11 @@
 
 static const char *const place_name[] = { "-", "arena", "var", "input", "scalar", "host", "const", "fresh", "strip" };
 
+const char *wfi_plan_place_name(uint8_t place)
+{
+    return place_name[place];
+}
+
 static void print_place(const wfi_plan *p, uint32_t v, wfi_text *t)
 {
     const wfi_storage *s = &p->storage[p->value_storage[v]];

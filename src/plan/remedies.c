@@ -149,7 +149,7 @@ static void whole(const wfi_plan *p, wfi_text *t)
 
 void wfi_plan_print_remedies(wf_ctx *c, const wfi_plan *p, wfi_text *t)
 {
-    if (!p->graph.budget)
+    if (!p->graph.budget && p->arena >= 64 << 10)
         budgets(c, p, t);
     smaller_batch(p, t);
     whole(p, t);

@@ -40,7 +40,7 @@ run 2 "$weft"; err "weft: a command was expected; weft --help lists them"
 run 2 "$weft" nothing; err 'weft: there is no command "nothing"'
 run 0 "$weft" --help; out "usage: weft COMMAND"; out "  bisect "
 run 0 "$weft" --version; out "weft 0."
-for command in info show bisect; do
+for command in info show verify bisect; do
     run 0 "$weft" $command --help; out "usage: weft $command"; out "examples:"; out "exit status:"
 done
 
@@ -94,6 +94,21 @@ head -c 100 "$tensors" >"$tmp/cut.safetensors"
 run 1 "$weft" show "$tmp/cut.safetensors"; err "weft show: $tmp/cut.safetensors: "
 head -c 300 /dev/zero >"$tmp/zeros"
 run 1 "$weft" show "$tmp/zeros"; err "neither a graph as text nor a safetensors file"
+
+# ---- verify
+certificate() { # LINE...: one with a right hash
+    printf '%s\n' "weft plan certificate 1" "plan 0" "$@" >"$tmp/step.cert"
+    echo "end $(sha256sum <"$tmp/step.cert" | cut -d' ' -f1)" >>"$tmp/step.cert"
+}
+certificate "arena 64" "storage 0 arena 0 64" "storage 1 var 0 64" "leaf v0 1" "command 0 k writes v1@0[0,64) reads v0@1[0,64)" "out v1@0[0,64)"
+run 0 "$weft" verify "$tmp/step.cert"; out "proved: 1 commands find"; out "an arena of 64 bytes"
+echo "plan: another" >"$tmp/step.plan"
+run 1 "$weft" verify "$tmp/step.cert" "$tmp/step.plan"; err "line 2: it is the certificate of another plan"
+certificate "arena 64" "storage 0 arena 0 64" "out v1@0[0,64)"
+run 1 "$weft" verify "$tmp/step.cert"; err "step.cert: line 5: what is read is not there"
+run 1 "$weft" verify "$tmp/zeros"; err "no text"
+run 3 "$weft" verify "$tmp/no-such-file"; err "weft verify: "
+run 2 "$weft" verify; err "a certificate, and perhaps a plan, was expected"
 
 # ---- bisect
 export XDG_CACHE_HOME=$tmp/cache

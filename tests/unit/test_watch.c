@@ -271,8 +271,8 @@ static void wrong_names(void **state)
     plain_environment();
     set("WEFT_LOG", "plan,plans");
     wf_ctx *c = wf_ctx_new(NULL);
-    assert_non_null(
-        strstr(wf_error(c), "WEFT_LOG names \"plans\": plan, passes, fusion, dispatch, memory, tune or all was expected"));
+    assert_non_null(strstr(
+        wf_error(c), "WEFT_LOG names \"plans\": plan, passes, fusion, dispatch, memory, tune or all was expected"));
     assert_int_equal(wf_ctx_close(c), WF_ERR_ARG);
     for (int i = 0; i < 2; i++) {
         plain_environment();
