@@ -34,8 +34,7 @@ typedef struct wfi_fault {
     int64_t position; /* ... where it stands (row-major element number of the index tensor) ... */
     int64_t size;     /* ... and the size that it must stay below */
     uint32_t node;    /* filled in by who runs the command */
-    uint32_t op;      /* the same, where it stands in a body (0: it does not): operator + 1 ... */
-    const char *site; /* ... and its line, or NULL */
+    uint32_t op;      /* the same, where it stands in a body of control flow: operator + 1; 0: it does not */
 } wfi_fault;
 
 typedef struct wfi_run {

@@ -2,6 +2,7 @@
  * cell a position. */
 #include "nn/model.h"
 #include "ops/op.h"
+#include "record/again.h"
 
 typedef struct lstm {
     wf_tensor *w_ih, *w_hh, *b_ih, *b_hh; /* [4n,in], [4n,n], [4n], [4n] */
@@ -69,18 +70,12 @@ static wf_tensor *run(wf_model *m, lstm *l, wf_tensor *x, const char *site)
     return y;
 }
 
-wf_tensor *wf_nn_lstm_(wf_model *m, const char *name, wf_tensor *x, int64_t hidden, const wf_nn_lstm_opts *o,
-                       const char *site)
+static wf_tensor *lstm_of(wf_model *m, const char *name, wf_tensor *x, int64_t hidden, const wf_nn_lstm_opts *o,
+                          const char *site)
 {
-    static const wf_nn_lstm_opts plain;
-    static const char call[] = "wf_nn_lstm";
-    o = o ? o : &plain;
-    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 3, 3, site) ||
-        !wfi_layers_positive(m, hidden, "the number of outputs", call, site))
-        return NULL;
-    wf_dims d = wfi_shape(x);
+    const wf_dims d = wfi_shape(x);
     lstm l = { .w_ih = NULL };
-    if (!wfi_layers_positive(m, d.d[0], "the number of positions", call, site) ||
+    if (!wfi_layers_positive(m, d.d[0], "the number of positions", "wf_nn_lstm", site) ||
         !parameters(m, name, d.d[2], hidden, wfi_layers_dtype(x), !o->no_bias, &l, site))
         return NULL;
     l.h = state(m, o->h0, x, WF_DIMS(d.d[1], hidden), "h0", site);
@@ -90,5 +85,29 @@ wf_tensor *wf_nn_lstm_(wf_model *m, const char *name, wf_tensor *x, int64_t hidd
         *o->h_n = l.h;
     if (y && o->c_n)
         *o->c_n = l.c;
+    return y;
+}
+
+wf_tensor *wf_nn_lstm_(wf_model *m, const char *name, wf_tensor *x, int64_t hidden, const wf_nn_lstm_opts *o,
+                       const char *site)
+{
+    static const wf_nn_lstm_opts plain;
+    static const char call[] = "wf_nn_lstm";
+    o = o ? o : &plain;
+    if (!wfi_layers_options(m, o->unnamed, call, site) || !wfi_layers_ready(m, x, call, 3, 3, site) ||
+        !wfi_layers_positive(m, hidden, "the number of outputs", call, site))
+        return NULL;
+    const bool plain_call = !o->h0 && !o->c0 && !o->h_n && !o->c_n && name;
+    wfi_call k = {
+        .what = "lstm", .name = name, .args = { hidden, (int64_t)((uint64_t)m->id << 1 | o->no_bias) }, .in = { x }
+    };
+    wf_ctx *c = m->root->ctx;
+    wf_tensor *y = NULL;
+    if (plain_call && (!wfi_again_enter(c, x, site) || wfi_again(c, &k, 1, &y, site)))
+        return c->status == WF_OK ? y : NULL;
+    y = lstm_of(m, name, x, hidden, o, site);
+    const wfi_param *p = y && plain_call && k.trace ? wfi_param_seen(m, name, "weight_ih_l0") : NULL;
+    if (p)
+        wfi_again_keep(c, &k, p->path.text + p->at, p->end - p->at, 1, &y);
     return y;
 }

@@ -55,7 +55,7 @@ bool wfi_again(wf_ctx *c, wfi_call *k, uint32_t nout, wf_tensor **out, const cha
 static bool keeps(const wfi_rec *r)
 {
     const uint32_t op = WFI_KEY_OP(r->key);
-    return op < WFI_OP_COUNT || op == WFI_EV_VALUE || op == WFI_EV_CONST || op == WFI_EV_ARG || op == WFI_EV_PART;
+    return wfi_rec_runs(op) || op == WFI_EV_VALUE || op == WFI_EV_CONST || op == WFI_EV_ARG || op == WFI_EV_PART;
 }
 
 void wfi_again_keep(wf_ctx *c, const wfi_call *k, const char *name, uint32_t n, uint32_t nout, wf_tensor *const *out)

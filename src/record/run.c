@@ -10,9 +10,7 @@ void wfi_run_fault(wf_ctx *c, uint32_t op, const char *site)
 {
     wfi_fault *f = &c->queue->fault;
     const uint32_t inside = f->op;
-    const char *line = f->site;
     f->op = 0;
-    f->site = NULL;
     if (inside)
         op = inside - 1;
     if (f->status == WF_ERR_INDEX)
@@ -22,7 +20,7 @@ void wfi_run_fault(wf_ctx *c, uint32_t op, const char *site)
     else
         wfi_error_set(c, f->status, op < WFI_OP_COUNT ? wfi_op_table[op].name : "", site, "the kernel failed");
     if (inside)
-        wfi_error_add(c, ", in a body%s%s", line ? ", line " : "", line ? line : "");
+        wfi_error_add(c, ", in a body");
     atomic_store(&f->set, 0);
 }
 
