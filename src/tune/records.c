@@ -15,24 +15,20 @@ typedef struct list {
 
 struct wfi_records {
     wfi_mem *mem;
-    wfi_cache_key key;
+    wfi_records_machine *machine;
+    const void *user;
     pthread_mutex_t lock;
     _Atomic bool read; /* afterwards `list` does not change */
     list list;
     char why[160];
 };
 
-wfi_records *wfi_records_new(wfi_mem *mem, const char *machine)
+wfi_records *wfi_records_new(wfi_mem *mem, wfi_records_machine *machine, const void *user)
 {
     wfi_records *r = wfi_mem_zalloc(mem, sizeof *r);
     if (!r)
         return NULL;
-    const int32_t form[] = { WFI_RECORDS_VERSION, (int32_t)sizeof(wfi_record) };
-    wfi_sha256 s = wfi_sha256_start();
-    wfi_sha256_add(&s, form, sizeof form);
-    wfi_sha256_add(&s, machine, strlen(machine));
-    wfi_sha256_end(&s, r->key);
-    r->mem = mem;
+    r->mem = mem, r->machine = machine, r->user = user;
     (void)pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -79,13 +75,24 @@ static bool in_order(const list *l)
     return true;
 }
 
+static void key_of(const wfi_records *r, wfi_cache_key key)
+{
+    const int32_t form[] = { WFI_RECORDS_VERSION, (int32_t)sizeof(wfi_record) };
+    char machine[256] = "";
+    wfi_sha256 s = wfi_sha256_start();
+    r->machine(r->user, machine, sizeof machine);
+    wfi_sha256_add(&s, form, sizeof form);
+    wfi_sha256_add(&s, machine, strlen(machine));
+    wfi_sha256_end(&s, key);
+}
+
 /* What the file of this machine holds; empty if there is none that is sound. */
-static list read_file(wfi_records *r, wfi_cache *c)
+static list read_file(wfi_records *r, wfi_cache *c, const wfi_cache_key key)
 {
     list l = { NULL, 0 };
     void *data;
     size_t bytes;
-    if (!wfi_cache_read(c, r->key, r->mem, &data, &bytes))
+    if (!wfi_cache_read(c, key, r->mem, &data, &bytes))
         return l;
     const size_t n = bytes < sizeof head ? 0 : (bytes - sizeof head) / sizeof(wfi_record);
     if (n && n <= MOST && bytes == sizeof head + n * sizeof(wfi_record) && !memcmp(data, head, sizeof head) &&
@@ -102,13 +109,15 @@ static list read_file(wfi_records *r, wfi_cache *c)
 static void read_once(wfi_records *r)
 {
     wfi_cache c;
+    wfi_cache_key key;
     const char *how = wfi_env_get("WEFT_TUNE");
     if (atomic_load_explicit(&r->read, memory_order_acquire))
         return;
     (void)pthread_mutex_lock(&r->lock);
     if (!atomic_load_explicit(&r->read, memory_order_relaxed) && !(how && wfi_str_eq(how, "off")) &&
         wfi_cache_open_old(&c, "tuning")) {
-        r->list = read_file(r, &c);
+        key_of(r, key);
+        r->list = read_file(r, &c, key);
         wfi_cache_close(&c);
     }
     atomic_store_explicit(&r->read, true, memory_order_release);
@@ -163,11 +172,13 @@ static bool write_file(wfi_records *r, wfi_cache *c, const wfi_record *new, uint
 {
     static const _Atomic bool never = false;
     wfi_text t = { .mem = r->mem };
-    if (!wfi_cache_begin(c, r->key, &never))
+    wfi_cache_key key;
+    key_of(r, key);
+    if (!wfi_cache_begin(c, key, &never))
         return false;
-    list old = read_file(r, c);
+    list old = read_file(r, c, key);
     bool good = merge(r->mem, &old, new, n, &t) && wfi_cache_put(c, t.p, t.n);
-    good = wfi_cache_end(c, r->key, good) && good;
+    good = wfi_cache_end(c, key, good) && good;
     wfi_mem_free(r->mem, old.at);
     wfi_text_free(&t);
     return good;

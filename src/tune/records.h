@@ -1,6 +1,6 @@
 /* records.h - what was found to be the fastest way of doing something, kept on disk.
  *
- *     wfi_records *r = wfi_records_new(mem, "avx512 Some CPU 48K 2M 32M");
+ *     wfi_records *r = wfi_records_new(mem, machine, user);      machine writes "avx512 Some CPU 49152 2097152 ..."
  *     if (wfi_records_find(r, "matmul f32[512,512] f32[512,512] threads=2", &choice)) ...
  *
  * One file for each machine in $XDG_CACHE_HOME/weft/tuning (base/cache.h: 0700, sealed, verified; a damaged or foreign
@@ -25,8 +25,12 @@ typedef struct wfi_record {
     float ns, rule_ns; /* as measured: of this choice, and of the kernel's own rule */
 } wfi_record;
 
-/* NULL: out of memory. */
-wfi_records *wfi_records_new(wfi_mem *mem, const char *machine);
+/* Writes what the records are good for. Asked once there are records at all: to ask a processor for its name takes a
+ * virtual machine 50 us. */
+typedef void wfi_records_machine(const void *user, char *text, size_t bytes);
+
+/* user: is to live as long as the records. NULL: out of memory. */
+wfi_records *wfi_records_new(wfi_mem *mem, wfi_records_machine *machine, const void *user);
 void wfi_records_free(wfi_records *r); /* NULL is accepted */
 
 void wfi_records_name(const char *problem, uint8_t name[16]);

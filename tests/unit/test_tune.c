@@ -331,10 +331,15 @@ static wfi_record record_of(const char *problem, int32_t value)
     return r;
 }
 
+static void named(const void *user, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s", (const char *)user);
+}
+
 static bool found(const char *where, const char *problem, int32_t value)
 {
     wfi_choice c = { { 0 } };
-    wfi_records *r = wfi_records_new(&mem, where);
+    wfi_records *r = wfi_records_new(&mem, named, where);
     const bool is = wfi_records_find(r, problem, &c);
     wfi_records_free(r);
     if (is)
@@ -346,7 +351,7 @@ static void keep(const char *where, const char *problem, int32_t value)
 {
     const char *why;
     const wfi_record one = record_of(problem, value);
-    wfi_records *r = wfi_records_new(&mem, where);
+    wfi_records *r = wfi_records_new(&mem, named, where);
     if (!wfi_records_keep(r, &one, 1, &why))
         fail_msg("%s", why);
     wfi_records_free(r);
@@ -438,7 +443,7 @@ static void processes_keep_records_side_by_side(void **state)
         if (!(child[i] = fork())) {
             const char *why;
             const wfi_record one = record_of(name, i);
-            wfi_records *r = wfi_records_new(&mem, "m");
+            wfi_records *r = wfi_records_new(&mem, named, "m");
             _exit(wfi_records_keep(r, &one, 1, &why) ? 0 : 1);
         }
     }

@@ -24,14 +24,12 @@ static void device_close(wfi_device *d)
 static wfi_device *device_open(wfi_mem *mem, int index, int threads)
 {
     wfi_cpu *d = index == 0 ? wfi_mem_zalloc(mem, sizeof *d) : NULL;
-    char machine[256];
     if (!d)
         return NULL;
     d->base = (wfi_device){ .api = &wfi_device_cpu, .mem = mem, .threads = threads };
     wfi_cpu_choose(d, wfi_isa_best());
     d->base.generator = wfi_generator_new(mem, wfi_isa_name(d->isa < WFI_ISA_AVX512 ? d->isa : WFI_ISA_AVX512));
-    wfi_cpu_identity(d->isa, machine, sizeof machine);
-    d->base.records = wfi_records_new(mem, machine);
+    d->base.records = wfi_records_new(mem, wfi_cpu_identity, d);
     if (!d->base.generator || !d->base.records || (threads > 1 && !(d->base.pool = wfi_pool_new(mem, threads)))) {
         device_close(&d->base);
         return NULL;

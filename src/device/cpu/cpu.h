@@ -73,7 +73,7 @@ const char *wfi_isa_name(wfi_isa isa);
 void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa); /* sets the tables */
 
 /* What can make a difference to which way of doing something is fastest: model, caches, kernels. */
-void wfi_cpu_identity(wfi_isa isa, char *text, size_t bytes);
+void wfi_cpu_identity(const void *cpu /* wfi_cpu */, char *text, size_t bytes);
 
 /* roofs.c */
 bool wfi_cpu_roofs(wfi_device *d, wfi_roofs *r);

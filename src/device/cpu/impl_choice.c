@@ -39,8 +39,9 @@ const char *wfi_impl_choose(const wfi_cpu *d, wfi_bind *b, const wfi_choices *k,
     return why;
 }
 
-void wfi_cpu_identity(wfi_isa isa, char *text, size_t bytes)
+void wfi_cpu_identity(const void *cpu, char *text, size_t bytes)
 {
+    const wfi_cpu *d = cpu;
     char model[49] = "";
 #if defined __x86_64__
     unsigned r[12] = { 0 };
@@ -50,6 +51,6 @@ void wfi_cpu_identity(wfi_isa isa, char *text, size_t bytes)
         memcpy(model, r, sizeof r);
     }
 #endif
-    (void)wfi_str_print(text, bytes, "%s %s %ld %ld %ld", wfi_isa_name(isa), model, sysconf(_SC_LEVEL1_DCACHE_SIZE),
+    (void)wfi_str_print(text, bytes, "%s %s %ld %ld %ld", wfi_isa_name(d->isa), model, sysconf(_SC_LEVEL1_DCACHE_SIZE),
                         sysconf(_SC_LEVEL2_CACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE));
 }
