@@ -19,8 +19,8 @@ static const char *const suite[] = {
     "conv2d f32[1,3,224,224] f32[64,3,7,7] pad=3 stride=2",
     "conv2d f32[8,64,56,56]@200704,1,3584,64 f32[256,64,1,1]",
     "conv2d_input_grad f32[8,64,56,56]@200704,1,3584,64 f32[64,64,3,3] height=56 width=56 pad=1",
-    "conv2d_weight_grad f32[8,64,56,56]@200704,1,3584,64 f32[8,64,56,56]@200704,1,3584,64 kernel_h=3 kernel_w=3 "
-    "pad=1",
+    ("conv2d_weight_grad f32[8,64,56,56]@200704,1,3584,64 f32[8,64,56,56]@200704,1,3584,64 kernel_h=3 kernel_w=3 "
+     "pad=1"),
     "softmax f32[4096,1024] axis=-1",
     "softmax f32[1536,256] axis=-1",
     "softmax_grad f32[4096,1024] f32[4096,1024] axis=-1",

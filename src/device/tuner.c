@@ -161,7 +161,7 @@ void wfi_tuner_close(wfi_tuner *t)
 
 static bool ready(wfi_tuner *t, uint32_t i, wfi_bind *b, wfi_cmd *cmd)
 {
-    if (bind(t, &t->item[i].choice, NULL, b) || !wfi_queue_reserve(t->q, b->scratch))
+    if (bind(t, &t->item[i].choice, NULL, b) || !wfi_queue_reserve(t->q, b->scratch > ALIGN ? b->scratch : ALIGN))
         return false;
     *cmd = (wfi_cmd){ .fn = b->fn, .params = b->params, .args = t->arg, .bytes = b->scratch, .kind = WFI_CMD_KERNEL };
     return true;

@@ -45,7 +45,7 @@ void wfi_cpu_identity(const void *cpu, char *text, size_t bytes)
     char model[49] = "";
 #if defined __x86_64__
     unsigned r[12] = { 0 };
-    if (__get_cpuid_max(0x80000000u, NULL) >= 0x80000004u) {
+    if ((unsigned)__get_cpuid_max(0x80000000u, NULL) >= 0x80000004u) {
         for (unsigned i = 0; i < 3; i++)
             (void)__get_cpuid(0x80000002u + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
         memcpy(model, r, sizeof r);
