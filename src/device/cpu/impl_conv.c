@@ -9,7 +9,9 @@
         .groups = (a).groups                                                                                           \
     }
 
-static const char *conv(const wfi_conv_family *f, const wfi_conv_attrs *at, const wfi_cpu *d, wfi_bind *b)
+typedef const char *part_fn(const wfi_cpu *d, const wfi_conv_kernels *k, wfi_bind *b);
+
+static const char *with(const wfi_cpu *d, const wfi_conv_family *f, const wfi_conv_attrs *at, wfi_bind *b)
 {
     wf_dtype dtype = b->out->dtype;
     const char *why = f->layout(at, &b->in[0], &b->in[1], b->out);
@@ -20,30 +22,54 @@ static const char *conv(const wfi_conv_family *f, const wfi_conv_attrs *at, cons
     return why ? why : wfi_impl_choose(d, b, f->choices, b->params);
 }
 
-static const char *forward(const wfi_cpu *d, wfi_bind *b)
+static const char *forward(const wfi_cpu *d, const wfi_conv_kernels *k, wfi_bind *b)
 {
     const wfi_conv_attrs at = ATTRS(b->attr->conv2d);
-    const char *why = conv(&d->conv->forward, &at, d, b);
+    const char *why = with(d, &k->forward, &at, b);
     if (!why)
-        b->keep = (wfi_keep){ 1, d->conv->keep_bytes(b->params), d->conv->keep, d->conv->run_kept };
+        b->keep = (wfi_keep){ 1, k->keep_bytes(b->params), k->keep, k->run_kept };
     return why;
 }
 
-static const char *input_grad(const wfi_cpu *d, wfi_bind *b)
+static const char *input_grad(const wfi_cpu *d, const wfi_conv_kernels *k, wfi_bind *b)
 {
     const wfi_conv_attrs at = ATTRS(b->attr->conv2d_input_grad);
-    return conv(&d->conv->input_grad, &at, d, b);
+    return with(d, &k->input_grad, &at, b);
 }
 
-static const char *weight_grad(const wfi_cpu *d, wfi_bind *b)
+static const char *weight_grad(const wfi_cpu *d, const wfi_conv_kernels *k, wfi_bind *b)
 {
     const wfi_conv_attrs at = ATTRS(b->attr->conv2d_weight_grad);
-    return conv(&d->conv->weight_grad, &at, d, b);
+    return with(d, &k->weight_grad, &at, b);
 }
 
+/* On the tile unit bf16 has an order class of its own. */
+static const char *tiled(const wfi_cpu *d, wfi_bind *b, part_fn *part)
+{
+    if (b->out->dtype != WF_BF16)
+        return "element type";
+    return d->conv_amx ? part(d, d->conv_amx, b) : "no tile unit";
+}
+
+#define EACH(part)                                                                                                     \
+    static const char *part##_amx(const wfi_cpu *d, wfi_bind *b)                                                       \
+    {                                                                                                                  \
+        return tiled(d, b, part);                                                                                      \
+    }                                                                                                                  \
+    static const char *part##_plain(const wfi_cpu *d, wfi_bind *b)                                                     \
+    {                                                                                                                  \
+        return part(d, d->conv, b);                                                                                    \
+    }
+EACH(forward)
+EACH(input_grad)
+EACH(weight_grad)
+
 static const wfi_impl impls[] = {
-    { WFI_OP_conv2d, "cpu.conv", "ascending fma chain kh kw c", forward },
-    { WFI_OP_conv2d_input_grad, "cpu.conv.input_grad", "ascending fma chain kh kw o", input_grad },
-    { WFI_OP_conv2d_weight_grad, "cpu.conv.weight_grad", "blocks of 8 rows", weight_grad },
+    { WFI_OP_conv2d, "cpu.conv.amx", "amx pairs kh kw c", forward_amx },
+    { WFI_OP_conv2d, "cpu.conv", "ascending fma chain kh kw c", forward_plain },
+    { WFI_OP_conv2d_input_grad, "cpu.conv.input_grad.amx", "amx pairs kh kw o", input_grad_amx },
+    { WFI_OP_conv2d_input_grad, "cpu.conv.input_grad", "ascending fma chain kh kw o", input_grad_plain },
+    { WFI_OP_conv2d_weight_grad, "cpu.conv.weight_grad.amx", "amx pairs, blocks of rows", weight_grad_amx },
+    { WFI_OP_conv2d_weight_grad, "cpu.conv.weight_grad", "blocks of 8 rows", weight_grad_plain },
 };
 const wfi_impl_list wfi_impls_conv = { impls, sizeof impls / sizeof *impls };

@@ -79,5 +79,6 @@ void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa)
         TABLES(avx512);
     d->gemm_pairs = isa >= WFI_ISA_AVX512BF16 ? &wfi_gemm_pairs : NULL;
     d->gemm_amx = isa == WFI_ISA_AMX ? &wfi_gemm_amx : NULL;
+    d->conv_amx = isa == WFI_ISA_AMX ? &wfi_conv_amx : NULL;
 #endif
 }

@@ -20,7 +20,17 @@
  *  - weight gradient: per block of WFI_CONV_ROWS output rows of one image, one chain from +0 over its (oy, ox) of
  *    fma(x, dy, acc); rows whose x row lies outside are skipped. Columns outside are skipped where a group has
  *    WFI_CONV_SKIP channels of input, else they enter as fma(0, dy, acc): an infinite or NaN dy there makes a NaN.
- *    The block results are added, from +0, in order of (n, block). */
+ *    The block results are added, from +0, in order of (n, block).
+ *
+ * On the tile unit (wfi_conv_amx; products of tiles: kernel/gemm/amx_tile.h) sums have steps of 32 terms; taps outside
+ * add nothing:
+ *  - `amx pairs`, bf16: one product of tiles a step. `f32_bf16x3`, f32 in three parts (kernel/gemm/amx_pack.h): six, of
+ *    parts (2, 0) (1, 0) (1, 1) (0, 1) (0, 2) (0, 0) of the operands, at each step.
+ *  - forward and input gradient: one chain over the taps as above, for each tap the channels by 32.
+ *  - weight gradient: chains over blocks of rows or over the pixels of 32 images, from +0, added in order; what a block
+ * is depends on the logical shape alone (conv_tiled_weight.h). Where the numbers of an operand cannot be split, all of
+ * it is done by the plain kernel instead, which depends on the data alone. Which parts take a convolution: see
+ * declined() in conv_amx.c, by the logical shape alone. */
 #ifndef WFI_KERNEL_CONV_CONV_H
 #define WFI_KERNEL_CONV_CONV_H
 #include "kernel/choice.h"
@@ -64,5 +74,8 @@ typedef struct wfi_conv_kernels {
 } wfi_conv_kernels;
 
 extern const wfi_conv_kernels wfi_conv_portable, wfi_conv_avx2, wfi_conv_avx512;
+/* On the tile unit, where the channels are many: bf16, and f32 in three parts. Usable once wfi_gemm_amx_permit()
+ * (kernel/gemm/gemm.h) has returned true. The other is the same with the unit's instructions in plain C. */
+extern const wfi_conv_kernels wfi_conv_amx, wfi_conv_amx_emulated;
 
 #endif

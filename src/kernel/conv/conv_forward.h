@@ -126,6 +126,22 @@ static void segments(const geo *g, ptrdiff_t *seg)
     }
 }
 
+typedef struct pack_job {
+    const conv_core *c;
+    const void *w;
+    T *wp;
+} pack_job;
+
+static void pack_chunk(void *arg, int64_t chunk, int worker)
+{
+    const pack_job *job = arg;
+    const conv_core *c = job->c;
+    int64_t np = panels(c->co), g = chunk / np, panel = chunk % np, j0 = panel * NR;
+    int64_t nr = panel_width(c->co, panel), nj = c->co - j0 < nr ? c->co - j0 : nr, rows = c->kh * c->kw * c->ci;
+    (void)worker;
+    pack_panel(c, job->w, g * c->wg + j0 * c->wj, nj, job->wp + g * rows * padded(c->co) + rows * j0, nr);
+}
+
 static void pack_weights(const geo *g, const void *w, T *wp, wfi_pool *pool)
 {
     wfi_pool_run(pool, g->c.groups * panels(g->c.co), pack_chunk, &(pack_job){ .c = &g->c, .w = w, .wp = wp });

@@ -3,6 +3,23 @@
 enum { BLOCK_BYTES = 192 * 1024, FLAT_STEPS = 16, PANEL_BYTES = 512 * 1024, ALIAS_BYTES = 4096, LINE = 64 };
 enum { IMAGES_BYTES = 1 << 20 }; /* of the images that are the rows of tiles */
 
+/* The panels of co output channels: NR wide, the last one L wide where that is enough. */
+WFI_INLINE int64_t panels(int64_t co)
+{
+    return (co + NR - 1) / NR;
+}
+
+WFI_INLINE int64_t panel_width(int64_t co, int64_t panel)
+{
+    return co - panel * NR > L ? NR : L;
+}
+
+WFI_INLINE int64_t padded(int64_t co)
+{
+    int64_t last = co % NR;
+    return last == 0 ? co : co - last + (last > L ? NR : L);
+}
+
 /* How a core is cut. Nothing in here changes a result. */
 typedef struct geo {
     conv_core c;              /* the core, 1 x 1 images merged into one row */

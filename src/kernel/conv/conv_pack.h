@@ -1,10 +1,4 @@
 /* conv_pack.h - weights into panels: [group][panel][ky][kx][k][width], the order in which a tile walks them. */
-typedef struct pack_job {
-    const conv_core *c;
-    const void *w;
-    T *wp;
-} pack_job;
-
 #if T_IS_FLOAT
 enum { PACK_TAPS = 64 };
 
@@ -100,17 +94,11 @@ static bool pack_fast(const conv_core *c, const T *w, int64_t nj, T *dst, int64_
 }
 #endif
 
-static void pack_chunk(void *arg, int64_t chunk, int worker)
+/* A panel: nr channels of output of which nj exist, the first at element `base` of w. */
+static void pack_panel(const conv_core *c, const void *w, int64_t base, int64_t nj, T *dst, int64_t nr)
 {
-    const pack_job *job = arg;
-    const conv_core *c = job->c;
-    int64_t np = panels(c->co), g = chunk / np, panel = chunk % np, j0 = panel * NR;
-    int64_t nr = panel_width(c->co, panel), nj = c->co - j0 < nr ? c->co - j0 : nr, rows = c->kh * c->kw * c->ci;
-    T *dst = job->wp + g * rows * padded(c->co) + rows * j0;
-    int64_t base = g * c->wg + j0 * c->wj;
-    (void)worker;
 #if T_IS_FLOAT
-    if (pack_fast(c, (const T *)job->w + base, nj, dst, nr)) {
+    if (pack_fast(c, (const T *)w + base, nj, dst, nr)) {
         return;
     }
 #endif
@@ -118,7 +106,7 @@ static void pack_chunk(void *arg, int64_t chunk, int worker)
         for (int64_t x = 0; x < c->kw; x++) {
             int64_t o = base + (c->k0h + y * c->kdh) * c->wh + (c->k0w + x * c->kdw) * c->ww;
             for (int64_t k = 0; k < c->ci; k++, dst += nr) {
-                copy_pixels(dst, 1, at(job->w, o + k * c->wk, c->wtype), c->wj, 1, nj, 1, c->wtype);
+                copy_pixels(dst, 1, at(w, o + k * c->wk, c->wtype), c->wj, 1, nj, 1, c->wtype);
                 memset(dst + nj, 0, (size_t)(nr - nj) * sizeof(T));
             }
         }

@@ -208,20 +208,3 @@ WFI_INLINE even even_split(int64_t n, int64_t most)
     uint32_t tiles = ((uint32_t)n + (uint32_t)most - 1) / (uint32_t)most;
     return tiles == 0 ? (even){ 0, 0, 0 } : (even){ tiles, (uint32_t)n / tiles, (uint32_t)n % tiles };
 }
-
-/* The panels of co output channels: NR wide, the last one L wide where that is enough. */
-WFI_INLINE int64_t panels(int64_t co)
-{
-    return (co + NR - 1) / NR;
-}
-
-WFI_INLINE int64_t panel_width(int64_t co, int64_t panel)
-{
-    return co - panel * NR > L ? NR : L;
-}
-
-WFI_INLINE int64_t padded(int64_t co)
-{
-    int64_t last = co % NR;
-    return last == 0 ? co : co - last + (last > L ? NR : L);
-}
