@@ -1,6 +1,8 @@
-/* Fused attention: against the definition in f64, for every type, mask, layout, thread count and instruction set. */
+/* Fused attention: against the definition in f64, for every type, mask, layout, thread count and instruction set; on
+ * the tile unit of AMX, the real one and emulated. */
 #include "layouts.h"
 #include "kernel/attention/attention.h"
+#include "kernel/gemm/gemm.h"
 
 static const wfi_attention_kernels *const tables[ISAS] = ISA_TABLES(wfi_attention);
 
@@ -137,10 +139,9 @@ static void define(const trial *w, const set_of *x)
     free(p);
 }
 
-/* Both passes on one instruction set; stats from what is right, in f32. */
-static void run(int isa, const trial *w, set_of *x, int threads)
+/* Both passes; stats from what is right, in f32. */
+static void run_on(const wfi_attention_kernels *k, const trial *w, set_of *x, int threads)
 {
-    const wfi_attention_kernels *k = tables[isa];
     const wfi_view *mask = w->mask ? &x->t[MASK].v : NULL;
     wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &x->t[Q].v,
                                     [WFI_ATTN_K] = &x->t[K].v,
@@ -175,6 +176,11 @@ static void run(int isa, const trial *w, set_of *x, int threads)
     run_kernel(k->run_grad, params,
                (void *[]){ t[DQ].at, t[DK].at, t[DV].at, t[Q].at, t[K].at, t[V].at, t[STATS].at, t[DY].at, t[MASK].at },
                scratch, threads);
+}
+
+static void run(int isa, const trial *w, set_of *x, int threads)
+{
+    run_on(tables[isa], w, x, threads);
 }
 
 /* How far a result may be from the definition: a few roundings of the largest value, and that of the type. */
@@ -495,6 +501,183 @@ static void reasons(void **state)
     drop(&x);
 }
 
+/* ---- on the tile unit ---- */
+
+extern const wfi_attention_kernels wfi_attention_plain_emulated; /* attention_emulated.c */
+
+/* Without vectors; with them, where the processor has them; the unit itself. NULL: not here. */
+enum { UNITS = 3 };
+static const wfi_attention_kernels *unit(int i)
+{
+#if defined __x86_64__
+    if (i == 1)
+        return has_isa(2) ? &wfi_attention_amx_emulated : NULL;
+    if (i == 2)
+        return wfi_gemm_amx_permit() ? &wfi_attention_amx : NULL;
+#endif
+    return i == 0 ? &wfi_attention_plain_emulated : NULL;
+}
+
+/* Weights, their gradients and results are rounded to 8 bits. A row of y is a mean of values below 1; gradients are
+ * sums of parts that may be larger than they are, within a factor of `parts`. */
+static double rough(int which, double want, double largest, double parts)
+{
+    double sum = which == Y ? 0x1p-8 : 0x1p-9 * parts * largest;
+    return which == LSE ? 2e-5 * (1 + largest) : 0x1p-8 * fabs(want) + sum + 1e-6;
+}
+static void compare_rough(const trial *w, const set_of *x, int number, double parts)
+{
+    static const int results[] = { Y, LSE, DQ, DK, DV };
+    static const char *const names[] = { "y", "lse", "dq", "dk", "dv" };
+    for (int r = 0; r < 5; r++) {
+        const tensor *t = &x->t[results[r]];
+        const double *want = x->want[results[r]];
+        double largest = 0;
+        for (int64_t i = 0; i < elements(&t->v); i++)
+            largest = isfinite(want[i]) && fabs(want[i]) > largest ? fabs(want[i]) : largest;
+        for (int64_t i = 0; i < elements(&t->v); i++) {
+            double is = get(t, i);
+            if (!same(is, want[i]) && !(fabs(is - want[i]) <= rough(results[r], want[i], largest, parts)))
+                fail_msg("unit %d, [%d,%d,%d,%d,%d,%d] causal %d mask %d layout %d: %s[%lld] is %.9g, not %.9g", number,
+                         (int)w->n.b, (int)w->n.h, (int)w->n.s, (int)w->n.t, (int)w->n.e, (int)w->n.d, w->causal,
+                         (int)w->mask, (int)w->layout, names[r], (long long)i, is, want[i]);
+        }
+    }
+}
+static void check_tiles(const trial *w)
+{
+    set_of x = make(w);
+    define(w, &x);
+    for (int i = 0; i < UNITS; i++)
+        if (unit(i)) {
+            run_on(unit(i), w, &x, 1 + i);
+            compare_rough(w, &x, i, 8);
+        }
+    check_guards(&x);
+    drop(&x);
+}
+
+static const shape tile_shapes[] = {
+    { 1, 1, 16, 16, 16, 16 },  { 1, 2, 33, 70, 16, 33 },  { 2, 1, 64, 64, 64, 64 }, { 1, 2, 100, 193, 32, 48 },
+    { 1, 1, 130, 65, 65, 17 }, { 1, 1, 17, 300, 40, 32 }, { 1, 1, 70, 20, 31, 65 }, { 1, 1, 600, 40, 16, 16 },
+};
+enum { TILE_SHAPES = sizeof tile_shapes / sizeof *tile_shapes };
+
+static void tiles(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TILE_SHAPES; i++)
+        for (int causal = 0; causal < 2; causal++)
+            check_tiles(&(trial){ .n = tile_shapes[i],
+                                  .type = WF_BF16,
+                                  .causal = causal,
+                                  .size = 1.5,
+                                  .scale = i % 3 == 1 ? -0.3 : 0,
+                                  .layout = (enum layout)((i + causal) % LAYOUTS) });
+}
+static void tiles_masked(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TILE_SHAPES; i++)
+        for (int m = BOOL_MASK; m <= FLOAT_MASK; m++)
+            check_tiles(&(trial){ .n = tile_shapes[i],
+                                  .type = WF_BF16,
+                                  .causal = (i + m) % 2,
+                                  .mask = (enum mask)m,
+                                  .size = 1.5,
+                                  .layout = (enum layout)(i % LAYOUTS) });
+}
+
+/* Scores that rise along the keys; queries that see nothing; scores of both signs beyond the fast range. */
+static void tiles_edges(void **state)
+{
+    (void)state;
+    trial w = { .n = { 1, 1, 50, 400, 16, 24 }, .type = WF_BF16, .size = 6 };
+    for (int far = 0; far < 2; far++) {
+        set_of x = make(&w);
+        for (int64_t j = 0; j < w.n.t; j++)
+            for (int64_t c = 0; c < w.n.e; c++)
+                set(&x.t[K], j * w.n.e + c, as_type(WF_BF16, (double)(j / 16) * (c == 0 ? 0.5 : 0.01)));
+        for (int64_t i = 0; i < w.n.s; i++)
+            set(&x.t[Q], i * w.n.e, (i % 2 ? 4 : -4) * (far ? 1e7 : 1));
+        define(&w, &x);
+        for (int i = 0; i < UNITS; i++)
+            if (unit(i)) {
+                run_on(unit(i), &w, &x, 2);
+                for (int64_t k = 0; far && k < elements(&x.t[Y].v); k++)
+                    assert_true(fabs(get(&x.t[Y], k) - x.want[Y][k]) <= 0x1p-7);
+                if (!far)
+                    compare_rough(&w, &x, i, 64); /* keys are up to 12.5 */
+            }
+        drop(&x);
+    }
+    w = (trial){ .n = { 1, 2, 90, 40, 16, 16 }, .type = WF_BF16, .causal = true, .size = 1 };
+    set_of x = make(&w);
+    define(&w, &x);
+    for (int i = 0; i < UNITS; i++)
+        if (unit(i)) {
+            run_on(unit(i), &w, &x, 1);
+            compare_rough(&w, &x, i, 8);
+            for (int64_t k = 0; k < 50 * w.n.d; k++)
+                assert_true(get(&x.t[Y], k) == 0 && get(&x.t[DQ], k) == 0);
+            for (int64_t k = 0; k < 50; k++)
+                assert_true(get(&x.t[LSE], k) == -INFINITY);
+        }
+    drop(&x);
+}
+
+/* Threads and layouts change no bit, and the emulation has those of the unit. */
+static void tiles_one_result(void **state)
+{
+    (void)state;
+    static const shape n[] = { { 2, 3, 150, 130, 64, 32 }, { 1, 2, 99, 250, 20, 40 }, { 1, 1, 700, 64, 33, 16 } };
+    for (int i = 0; i < 3; i++)
+        for (int causal = 0; causal < 2; causal++) {
+            trial w = { .n = n[i], .type = WF_BF16, .causal = causal, .size = 2 };
+            set_of first = make(&w);
+            define(&w, &first);
+            bool ran = false;
+            for (int u = 1; u < UNITS; u++)
+                for (int k = 0; unit(u) && k < 2 + LAYOUTS; k++) {
+                    if (!ran)
+                        run_on(unit(u), &w, &first, 1);
+                    ran = true;
+                    trial v = w;
+                    v.layout = k < 2 ? ROWS : (enum layout)(k - 2);
+                    set_of z = make(&v);
+                    copy_operands(&first, &z);
+                    run_on(unit(u), &v, &z, k < 2 ? k + 2 : 1);
+                    same_results(&first, &z);
+                    drop(&z);
+                }
+            drop(&first);
+        }
+}
+
+static void tiles_decline(void **state)
+{
+    (void)state;
+    static const trial what[] = {
+        { .n = { 1, 1, 15, 64, 32, 32 }, .type = WF_BF16, .size = 1 },
+        { .n = { 1, 1, 64, 64, 8, 32 }, .type = WF_BF16, .size = 1 },
+        { .n = { 1, 1, 64, 64, 32, 32 }, .type = WF_F16, .size = 1 },
+        { .n = { 1, 1, 64, 64, 32, 32 }, .type = WF_F32, .size = 1 },
+    };
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        set_of x = make(&what[i]);
+        char params[WFI_PARAMS_MAX];
+        size_t scratch;
+        wfi_attention_spec s = { .v = { [WFI_ATTN_Q] = &x.t[Q].v,
+                                        [WFI_ATTN_K] = &x.t[K].v,
+                                        [WFI_ATTN_V] = &x.t[V].v,
+                                        [WFI_ATTN_Y] = &x.t[Y].v,
+                                        [WFI_ATTN_LSE] = &x.t[LSE].v },
+                                 .threads = 1 };
+        assert_non_null(wfi_attention_plain_emulated.prepare(&s, params, &scratch));
+        drop(&x);
+    }
+}
+
 static int start(void **state)
 {
     const char *s = getenv("WEFT_TEST_SEED");
@@ -508,7 +691,9 @@ int main(void)
         cmocka_unit_test(the_definition), cmocka_unit_test(other_types), cmocka_unit_test(layouts),
         cmocka_unit_test(masks),          cmocka_unit_test(growing),     cmocka_unit_test(far_scores),
         cmocka_unit_test(nothing_seen),   cmocka_unit_test(one_result),  cmocka_unit_test(heads_in_rows),
-        cmocka_unit_test(shared_keys),    cmocka_unit_test(reasons),
+        cmocka_unit_test(shared_keys),    cmocka_unit_test(reasons),     cmocka_unit_test(tiles),
+        cmocka_unit_test(tiles_masked),   cmocka_unit_test(tiles_edges), cmocka_unit_test(tiles_one_result),
+        cmocka_unit_test(tiles_decline),
     };
     return cmocka_run_group_tests(tests, start, pools_down);
 }

@@ -46,7 +46,7 @@ typedef struct wfi_cpu {
     const struct wfi_batchnorm_kernels *batchnorm;
     const struct wfi_index_kernels *index;
     const struct wfi_optim_kernels *optim;
-    const struct wfi_attention_kernels *attention;
+    const struct wfi_attention_kernels *attention, *attention_amx; /* amx NULL: not on this machine */
     const struct wfi_roof_kernels *roof;
 } wfi_cpu;
 

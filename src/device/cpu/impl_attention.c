@@ -46,7 +46,7 @@ static bool alike(const wfi_view *v, const wfi_view *like)
     return v->ndim == like->ndim && v->stride[v->ndim - 2] > 0;
 }
 
-static const char *attention(const wfi_cpu *d, wfi_bind *b)
+static const char *forward(const wfi_attention_kernels *kernels, wfi_bind *b)
 {
     const wfi_attr_attention *a = &b->attr->attention;
     bool masked = b->nin > 3 && b->in[3].dtype != WF_DTYPE_NONE;
@@ -65,12 +65,12 @@ static const char *attention(const wfi_cpu *d, wfi_bind *b)
                              .scale = a->scale,
                              .causal = a->causal,
                              .threads = b->threads };
-    b->fn = d->attention->run;
+    b->fn = kernels->run;
     b->params_bytes = WFI_PARAMS_MAX;
-    return d->attention->prepare(&s, b->params, &b->scratch);
+    return kernels->prepare(&s, b->params, &b->scratch);
 }
 
-static const char *attention_grad(const wfi_cpu *d, wfi_bind *b)
+static const char *gradient(const wfi_attention_kernels *kernels, wfi_bind *b)
 {
     const wfi_attr_attention_grad *a = &b->attr->attention_grad;
     wfi_view in[5];
@@ -90,14 +90,36 @@ static const char *attention_grad(const wfi_cpu *d, wfi_bind *b)
                              .scale = a->scale,
                              .causal = a->causal,
                              .threads = b->threads };
-    b->fn = d->attention->run_grad;
+    b->fn = kernels->run_grad;
     b->params_bytes = WFI_PARAMS_MAX;
-    return d->attention->prepare_grad(&s, b->params, &b->scratch);
+    return kernels->prepare_grad(&s, b->params, &b->scratch);
 }
 
-#define ORDER "attention"
+static const char no_unit[] = "no tile unit";
+
+static const char *attention(const wfi_cpu *d, wfi_bind *b)
+{
+    return forward(d->attention, b);
+}
+static const char *attention_amx(const wfi_cpu *d, wfi_bind *b)
+{
+    return d->attention_amx ? forward(d->attention_amx, b) : no_unit;
+}
+static const char *attention_grad(const wfi_cpu *d, wfi_bind *b)
+{
+    return gradient(d->attention, b);
+}
+static const char *attention_grad_amx(const wfi_cpu *d, wfi_bind *b)
+{
+    return d->attention_amx ? gradient(d->attention_amx, b) : no_unit;
+}
+
+#define ORDER     "attention"
+#define ORDER_AMX "attention amx pairs"
 static const wfi_impl impls[] = {
+    { WFI_OP_attention, "cpu.attention.amx", ORDER_AMX, attention_amx },
     { WFI_OP_attention, "cpu.attention", ORDER, attention },
+    { WFI_OP_attention_grad, "cpu.attention_grad.amx", ORDER_AMX, attention_grad_amx },
     { WFI_OP_attention_grad, "cpu.attention_grad", ORDER, attention_grad },
 };
 const wfi_impl_list wfi_impls_attention = { impls, sizeof impls / sizeof *impls };

@@ -80,5 +80,6 @@ void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa)
     d->gemm_pairs = isa >= WFI_ISA_AVX512BF16 ? &wfi_gemm_pairs : NULL;
     d->gemm_amx = isa == WFI_ISA_AMX ? &wfi_gemm_amx : NULL;
     d->conv_amx = isa == WFI_ISA_AMX ? &wfi_conv_amx : NULL;
+    d->attention_amx = isa == WFI_ISA_AMX ? &wfi_attention_amx : NULL;
 #endif
 }

@@ -63,5 +63,7 @@ typedef struct wfi_attention_kernels {
 } wfi_attention_kernels;
 
 extern const wfi_attention_kernels wfi_attention_portable, wfi_attention_avx2, wfi_attention_avx512;
+/* bf16 only, on the tile unit (attn_amx.c has its order class); declines small ones. The second emulates the unit. */
+extern const wfi_attention_kernels wfi_attention_amx, wfi_attention_amx_emulated;
 
 #endif

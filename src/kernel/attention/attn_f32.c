@@ -88,6 +88,11 @@ static size_t set_desk(const params *p, bool grad, char *base, desk *z)
     return at;
 }
 
+const char *WFI_K(wfi_attn_declines)(const params *p, bool grad)
+{
+    (void)p, (void)grad;
+    return NULL;
+}
 size_t WFI_K(wfi_attn_desk)(const params *p, bool grad)
 {
     desk z;

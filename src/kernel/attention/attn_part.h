@@ -4,6 +4,13 @@
 #include "kernel/attention/attention.h"
 #include "kernel/isa.h"
 
+#ifndef WFI_ATTN_ORDER
+#define WFI_ATTN_ORDER "attention"
+#endif
+#ifndef WFI_ATTN_PLAIN
+#define WFI_ATTN_PLAIN(name) WFI_K(name) /* whose attn_plain.c */
+#endif
+
 typedef struct operand {
     int64_t step[WFI_ATTENTION_BATCH]; /* strides in elements: batch dimensions, ... */
     int64_t row, col;                  /* ... the last but one (of lse: the last), the last */
@@ -33,7 +40,9 @@ static inline int64_t keys_seen(const params *p, int64_t i)
     return n < 0 ? 0 : n;
 }
 
-/* attn_f32.c: the fast path; `desk` is scratch of one worker, its size in bytes is that of wfi_attn_desk. */
+/* attn_f32.c, attn_amx.c: the fast path; NULL or why it cannot be; `desk` is scratch of one worker, its size in bytes
+ * is that of wfi_attn_desk. */
+const char *WFI_K(wfi_attn_declines)(const params *p, bool grad);
 size_t WFI_K(wfi_attn_desk)(const params *p, bool grad);
 int64_t WFI_K(wfi_attn_block)(int64_t s, bool grad); /* queries a block, of s */
 void WFI_K(wfi_attn_forward)(const params *p, const head *h, int64_t q0, char *desk);
@@ -44,9 +53,9 @@ static inline int64_t plain_desk(const params *p)
 {
     return 2 * p->t + 4 * p->wide;
 }
-void WFI_K(wfi_attn_plain_row)(const params *p, const head *h, int64_t i, double *desk);
-void WFI_K(wfi_attn_plain_grad)(const params *p, const head *h, double *desk);
+void WFI_ATTN_PLAIN(wfi_attn_plain_row)(const params *p, const head *h, int64_t i, double *desk);
+void WFI_ATTN_PLAIN(wfi_attn_plain_grad)(const params *p, const head *h, double *desk);
 /* to[i] = m[i] * log(2) + log(l[i]) */
-void WFI_K(wfi_attn_lse)(int64_t n, const float *m, const float *l, float *to);
+void WFI_ATTN_PLAIN(wfi_attn_lse)(int64_t n, const float *m, const float *l, float *to);
 
 #endif

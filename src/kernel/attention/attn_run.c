@@ -95,6 +95,8 @@ static const char *prepare_any(const wfi_attention_spec *s, bool grad, void *out
     p.causal = s->causal, p.mask = s->v[WFI_ATTN_MASK];
     p.threads = s->threads > 0 ? s->threads : 1;
     strides(&p, s, grad);
+    if ((why = WFI_K(wfi_attn_declines)(&p, grad)))
+        return why;
     bool fast = p.type[WFI_ATTN_Q] != WF_F64;
     p.qb = fast ? WFI_K(wfi_attn_block)(p.s, grad) : p.s;
     p.blocks = p.s && p.qb ? (p.s + p.qb - 1) / p.qb : 0;
@@ -148,7 +150,7 @@ static void forward_chunk(void *arg, int64_t chunk, int worker)
         return;
     }
     for (int64_t i = q0; i < p->s; i++)
-        WFI_K(wfi_attn_plain_row)(p, &h, i, (double *)(void *)desk);
+        WFI_ATTN_PLAIN(wfi_attn_plain_row)(p, &h, i, (double *)(void *)desk);
 }
 static void grad_chunk(void *arg, int64_t chunk, int worker)
 {
@@ -158,7 +160,7 @@ static void grad_chunk(void *arg, int64_t chunk, int worker)
     if (j->p->type[WFI_ATTN_Q] != WF_F64)
         WFI_K(wfi_attn_grad)(j->p, &h, desk);
     else
-        WFI_K(wfi_attn_plain_grad)(j->p, &h, (double *)(void *)desk);
+        WFI_ATTN_PLAIN(wfi_attn_plain_grad)(j->p, &h, (double *)(void *)desk);
 }
 
 static wfi_pool *pool_for(const wfi_run *run, int threads)
@@ -185,7 +187,7 @@ static void run_grad(const void *params_, void *const *args, const wfi_run *run)
 }
 
 const wfi_attention_kernels WFI_K(wfi_attention) = {
-    .order = "attention",
+    .order = WFI_ATTN_ORDER,
     .prepare = prepare,
     .run = run_forward,
     .prepare_grad = prepare_grad,

@@ -96,6 +96,8 @@ static inline void wfi_tiles_on(void)
     wfi_tile_config c = { .palette = 1 };
     for (int i = 0; i < 8; i++)
         c.row_bytes[i] = 64, c.rows[i] = 16;
+    /* gcc 12 thinks that only eight bytes of it are read, and may leave the others out */
+    __asm__ volatile("" : : "r"(&c) : "memory");
     _tile_loadconfig(&c);
 }
 #define WFI_TILES_ON()                  wfi_tiles_on()
