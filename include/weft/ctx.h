@@ -29,6 +29,16 @@ typedef enum wf_mode {
 /* What the arithmetic promises. strict: the same bits in every mode and for any number of threads. */
 typedef enum wf_contract { WF_STRICT = 0, WF_FAST = 1 } wf_contract;
 
+/* How products of f32 are summed (docs/numerics.md). Either way the same bits in every mode and for any number of
+ * threads. */
+typedef enum wf_f32_products {
+    WF_F32_DEFAULT = 0, /* WEFT_F32_PRODUCTS (fma or bf16x3), else fma */
+    WF_F32_FMA = 1,     /* one ascending chain of fused multiply-adds */
+    WF_F32_BF16X3 = 2   /* large ones on the processor's tile unit, if it has one, each number as three bf16: faster,
+                         * with smaller errors. Products whose numbers are too large, too small or not finite stay
+                         * chains */
+} wf_f32_products;
+
 /* ---- runtime: devices, worker threads, memory accounts; shared by contexts ---- */
 
 typedef struct wf_runtime_opts {
@@ -67,6 +77,7 @@ typedef struct wf_ctx_opts {
      * them, cheapest first, until they fit; what they take and what it costs is told by wf_explain_plan. A step that
      * cannot fit runs as small as it can be made. 0: WEFT_MEMORY_BUDGET (MiB), else only what is next to free. */
     size_t memory_budget WF_Z;
+    wf_f32_products f32_products WF_Z;
     /* Arithmetic of scopes that do not say it themselves (wf_scope_opts). 0: WEFT_AUTOCAST (bf16, f16, f32), else f32.
      */
     wf_dtype autocast WF_Z;

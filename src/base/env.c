@@ -34,6 +34,7 @@ bool wfi_env_flag(const char *name)
 const wfi_env_variable wfi_env_list[] = {
     { "WEFT_MODE", "lazy, eager", "lazy", "how calls run" },
     { "WEFT_AUTOCAST", "bf16, f16, f32", "f32", "type of products in scopes that do not say it" },
+    { "WEFT_F32_PRODUCTS", "fma, bf16x3", "fma", "how products of f32 are summed" },
     { "WEFT_THREADS", "1 ... 1024", "the processors", "threads that work on one operator" },
     { "WEFT_SEED", "1 ...", "1", "initial values, shuffling, dropout" },
     { "WEFT_ISA", "portable, avx2, avx512, avx512bf16, amx", "the largest", "the largest instruction set to use" },

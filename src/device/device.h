@@ -78,6 +78,7 @@ typedef struct wfi_bind {
     int32_t threads;
     const wfi_choice *choice; /* how it is to be done; NULL: as was found best before, else by rule */
     wfi_offer *offer;         /* NULL, or is filled, too */
+    bool split;               /* products of f32 may be made of parts: order class f32_bf16x3 */
 
     wfi_kernel_fn *fn;   /* NULL with alias >= 0: no work at all */
     wfi_kernel_fn *list; /* may run several such nodes at once (a wfi_kernel_list); NULL: there is no such function */

@@ -58,6 +58,7 @@ typedef struct wfi_graph {
     size_t cap_node, cap_value, cap_in, cap_member;
     size_t budget;           /* bytes that values should take at once (passes/recompute.h); 0: as it comes */
     size_t large;            /* bytes from which on values are made in parts (passes/chunk.h); 0: 32 MiB */
+    bool split;              /* products of f32 may be made of parts: their sums are no chains */
     struct wfi_trail *trail; /* borrowed: what passes leave behind (passes/trail.h); NULL: nobody asks */
 } wfi_graph;
 

@@ -269,6 +269,7 @@ static bool cut_next(const wfi_graph *g, wfi_graph *next, size_t large, size_t p
     for (int tries = 0; ok && *done && tries < TRIES && (parts = find(&r, &seed, part, trail)) > 0; tries++, seed++) {
         wfi_graph_init(next, g->mem, g->ids);
         next->budget = g->budget;
+        next->split = g->split;
         ok = cut_one(g, next, &r, parts);
         *done = !ok || wfi_recompute_peak(next) >= before;
         if (*done)

@@ -1,5 +1,6 @@
 #include "passes/chunk_region.h"
 #include <string.h>
+#include "kernel/gemm/gemm.h"
 #include "ops/op.h"
 #include "passes/views.h"
 
@@ -14,6 +15,7 @@ static const wfi_reason leaves = REASON("leaves", "it leaves the step whole"),
                         both = REASON("both", "the value is needed in parts and whole"),
                         many = REASON("many", "there are more operators around it than a region holds"),
                         order = REASON("order", "something outside needs a part of it for another part"),
+                        as_one = REASON("parts", "it is a product whose f32 numbers are split, as a whole"),
                         gain = REASON("gain", "too little of it would be saved");
 
 static const wfi_type *type_of(const wfi_graph *g, uint32_t v)
@@ -74,6 +76,16 @@ static bool goes_on(const wfi_graph *g, const wfi_node *n)
     return n->op == WFI_OP_matmul && (t == WF_F32 || t == WF_F64);
 }
 
+/* A product whose class of sums and whose way (by the range of all its numbers) belong to the whole. */
+static bool split_whole(const wfi_graph *g, const wfi_node *n)
+{
+    const wfi_type *y = type_of(g, n->out0);
+    if (!g->split || n->op != WFI_OP_matmul || y->dtype != WF_F32)
+        return false;
+    const wfi_type *a = type_of(g, g->in[n->in0]);
+    return wfi_gemm_splits(y->dim[y->ndim - 2], y->dim[y->ndim - 1], a->dim[a->ndim - 1]);
+}
+
 const wfi_reason *wfi_region_axes(const wfi_graph *g, uint32_t k, bool out, uint32_t place, int32_t axis, wfi_member *m)
 {
     const wfi_node *n = &g->node[k];
@@ -84,6 +96,8 @@ const wfi_reason *wfi_region_axes(const wfi_graph *g, uint32_t k, bool out, uint
     *m = (wfi_member){ .node = k };
     memset(m->in, -1, sizeof m->in);
     memset(m->out, -1, sizeof m->out);
+    if (split_whole(g, n))
+        return &as_one;
     if (wfi_op_renames(n->op))
         return rename_axes(g, n, out, axis, m);
     wfi_graph_operands(g, n, shapes, dtype);

@@ -76,6 +76,7 @@ static bool run(wfi_graph *g, const wfi_pass *pass, const wfi_passes_opts *o, ch
     out.trail = g->trail;
     out.budget = g->budget;
     out.large = g->large;
+    out.split = g->split;
     uint64_t start = wfi_clock_ns();
     bool ok = pass->run(g, &out);
     wfi_trail_time(g->trail, pass->name, wfi_clock_ns() - start, g->nnode, out.nnode);

@@ -310,6 +310,7 @@ static bool graph(wf_ctx *c, wfi_plan *p, const wfi_trace *t, const wfi_func *f,
     p->graph.trail = &p->trail;
     p->graph.budget = budget;
     p->graph.large = large;
+    p->graph.split = c->split;
     if (!right_list(c, "WEFT_SKIP") || !right_list(c, "WEFT_DUMP") || (t && !wfi_plan_take_sites(c, p, t)))
         return false;
     if (wfi_watch_begin(&w, c, p))

@@ -126,6 +126,7 @@ static bool ask(wf_ctx *c, uint64_t key, uint32_t nin, const uint32_t *layout, u
     b->in = view;
     b->out = view + nin;
     b->threads = c->rt->threads;
+    b->split = c->split;
     b->alias = -1;
     b->order = "";
     wfi_text declined = { .mem = c->mem };

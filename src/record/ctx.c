@@ -141,6 +141,20 @@ static wf_dtype autocast_of(wf_ctx *c, const wf_ctx_opts *o)
     return c->status == WF_OK ? wfi_autocast_of(d, WF_DTYPE_NONE) : WF_DTYPE_NONE;
 }
 
+static bool split_of(wf_ctx *c, const wf_ctx_opts *o)
+{
+    const char *s = wfi_env_get("WEFT_F32_PRODUCTS");
+    if (o->f32_products < WF_F32_DEFAULT || o->f32_products > WF_F32_BF16X3)
+        wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL,
+                      ".f32_products is %d: WF_F32_FMA or WF_F32_BF16X3 was expected", (int)o->f32_products);
+    if (o->f32_products || !s || !*s)
+        return o->f32_products == WF_F32_BF16X3;
+    if (strcmp(s, "fma") && strcmp(s, "bf16x3"))
+        wfi_error_set(c, WF_ERR_ARG, "wf_ctx_new", NULL, "WEFT_F32_PRODUCTS is \"%.40s\": fma or bf16x3 was expected",
+                      s);
+    return !strcmp(s, "bf16x3");
+}
+
 static void start_log(wf_ctx *c, const wf_ctx_opts *o)
 {
     size_t n;
@@ -202,6 +216,7 @@ wf_ctx *wf_ctx_new(const wf_ctx_opts *o)
     c->seed = seed_of(c, o);
     c->budget = budget_of(c, o);
     c->autocast = autocast_of(c, o);
+    c->split = split_of(c, o);
     if (o->device && strcmp(o->device, "cpu"))
         wfi_error_set(c, WF_ERR_UNSUPPORTED, "wf_ctx_new", NULL, "device \"%.40s\" is not known; there is: cpu",
                       o->device);

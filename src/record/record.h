@@ -266,6 +266,7 @@ struct wf_ctx {
     size_t budget; /* bytes of a plan's arena that are asked for; 0: none */
     int32_t pid;
     wf_contract contract;
+    bool split;              /* products of f32 may be made of parts (WF_F32_BF16X3) */
     wf_dtype autocast;       /* the 16-bit type that calls are cast to, WF_DTYPE_NONE: none */
     uint64_t step, step_end; /* numbers of steps that this context may still use: step + 1 .. step_end */
     uint32_t vserial;        /* remembered VALUE records are valid while this is the same */

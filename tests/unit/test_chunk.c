@@ -128,6 +128,24 @@ static void text_in_text_out(void **state)
         check_pass(&texts[i], wfi_chunk);
 }
 
+static bool chunk_split(const wfi_graph *g, wfi_graph *out)
+{
+    wfi_graph split = *g;
+    split.split = true;
+    return wfi_chunk(&split, out);
+}
+/* Where the numbers of products are split, a product stays whole: its bits are a matter of all its numbers. */
+static void split_products_stay(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        pass_text t = texts[i];
+        if (i < 2) /* k = 64; the third has less, and is cut as ever */
+            t.out = t.in;
+        check_pass(&t, chunk_split);
+    }
+}
+
 /* ---- every operator, along every axis that its map gives away ---- */
 
 static const struct {
@@ -392,6 +410,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_in_text_out),
+        cmocka_unit_test(split_products_stay),
         cmocka_unit_test(operators_give_parts),
         cmocka_unit_test(heads_in_parts),
     };

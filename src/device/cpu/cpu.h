@@ -35,8 +35,8 @@ typedef struct wfi_cpu {
     wfi_device base;
     wfi_isa isa;
     const struct wfi_gemm_kernels *gemm;
-    const struct wfi_gemm_kernels *gemm_pairs, *gemm_amx; /* NULL: not on this machine */
-    const struct wfi_conv_kernels *conv, *conv_amx;       /* the latter as gemm_amx */
+    const struct wfi_gemm_kernels *gemm_pairs, *gemm_amx, *gemm_split; /* NULL: not on this machine */
+    const struct wfi_conv_kernels *conv, *conv_amx;                    /* the latter as gemm_amx */
     const struct wfi_pool2d_kernels *pool2d;
     const struct wfi_ew_kernels *ew;
     const struct wfi_fused_kernels *fused;

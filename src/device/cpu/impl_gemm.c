@@ -32,6 +32,12 @@ static const char *matmul_amx(const wfi_cpu *d, wfi_bind *b)
 {
     return d->gemm_amx ? with(d, d->gemm_amx, b) : "no tile unit";
 }
+static const char *matmul_split(const wfi_cpu *d, wfi_bind *b)
+{
+    if (!b->split)
+        return "f32 as parts is not asked for";
+    return d->gemm_split ? with(d, d->gemm_split, b) : "no tile unit";
+}
 static const char *matmul_pairs(const wfi_cpu *d, wfi_bind *b)
 {
     return d->gemm_pairs ? with(d, d->gemm_pairs, b) : "no dot products of bf16";
@@ -131,6 +137,7 @@ static const char *matmul_bytes(const wfi_cpu *d, wfi_bind *b)
 
 static const wfi_impl impls[] = {
     { WFI_OP_matmul, "cpu.gemm.amx", "amx pairs", matmul_amx },
+    { WFI_OP_matmul, "cpu.gemm.bf16x3", "f32_bf16x3", matmul_split },
     { WFI_OP_matmul, "cpu.gemm.pairs", "ascending fma chain, tiny values zero", matmul_pairs },
     { WFI_OP_matmul, "cpu.gemm", "ascending fma chain", matmul },
     { WFI_OP_matmul, "cpu.gemm.u8", "", matmul_bytes },

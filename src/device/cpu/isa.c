@@ -81,5 +81,6 @@ void wfi_cpu_choose(wfi_cpu *d, wfi_isa isa)
     d->gemm_amx = isa == WFI_ISA_AMX ? &wfi_gemm_amx : NULL;
     d->conv_amx = isa == WFI_ISA_AMX ? &wfi_conv_amx : NULL;
     d->attention_amx = isa == WFI_ISA_AMX ? &wfi_attention_amx : NULL;
+    d->gemm_split = isa == WFI_ISA_AMX ? &wfi_gemm_split : NULL;
 #endif
 }

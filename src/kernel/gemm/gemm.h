@@ -92,6 +92,13 @@ extern const wfi_gemm_kernels wfi_gemm_pairs;
 
 /* bf16 on the tile unit; order class `amx pairs` (gemm_amx.c). Usable once wfi_gemm_amx_permit() has returned true. */
 extern const wfi_gemm_kernels wfi_gemm_amx;
+/* The products that are split, where it is asked for: by the logical shape alone, splitting a number takes as long as
+ * some 60 of its products save. */
+static inline bool wfi_gemm_splits(int64_t m, int64_t n, int64_t k)
+{
+    const int64_t most = (int64_t)1 << 20, x = m < most ? m : most, y = n < most ? n : most;
+    return x >= 32 && y >= 32 && k >= 64 && x * y >= 64 * (x + y);
+}
 /* f32 there, as products of three bf16 each; order class `f32_bf16x3`. What cannot be split runs on wfi_gemm_avx512. */
 extern const wfi_gemm_kernels wfi_gemm_split;
 /* The same with their instructions in plain C: packing and edges are tested with them on every machine. */

@@ -5,15 +5,13 @@
  *
  * Order class `f32_bf16x3`: every f32 is split into three bf16 whose sum it is (amx_pack.h). Over each 128 values of k
  * five products with smaller parts are summed, for 32 values of k after each other (amx_tile.h), and then those of the
- * largest parts on top; these sums are added in ascending order. A product whose
- * operands hold an infinity, a NaN, or numbers so large or so small that a part or a product of parts would be lost, is
- * run as an `f32_fma` chain (class `chain`) as a whole: all elements of all its batches, by the range of the numbers
- * alone.
+ * largest parts on top; these sums are added in ascending order. A product whose operands hold an infinity, a NaN, or
+ * numbers so large or so small that a part or a product of parts would be lost, is run in class `chain` as a whole: all
+ * elements of all its batches, by the range of the numbers alone.
  *
  * Blocks of m, n and deeper k are whole multiples of these, so they change nothing. Loops: superblock of n > of m >
  * block of k > rows of a (packed, in L2) > columns of b > 256 (128) of k > panel of b (in L1) > panel of a. Sums that
- * wait for the next 256 of k lie in L2.
- */
+ * wait for the next 256 of k lie in L2. */
 #include "kernel/gemm/gemm_amx_block.h"
 #ifndef WFI_AMX_EMULATED
 #include <sys/syscall.h>
@@ -301,11 +299,8 @@ static const char *prepare_split(const wfi_view *a, const wfi_view *b, const wfi
     const char *why = fits(a, b, c);
     if (why)
         return why;
-    /* by the logical shape alone. Splitting an element takes as long as some 60 of its products save */
     const int d = c->ndim - 2;
-    const int64_t m = c->dim[d], n = c->dim[d + 1], k = a->dim[d + 1];
-    if (m < 32 || n < 32 || k < 64 ||
-        min64(m, 1 << 20) * min64(n, 1 << 20) < 64 * (min64(m, 1 << 20) + min64(n, 1 << 20)))
+    if (!wfi_gemm_splits(c->dim[d], c->dim[d + 1], a->dim[d + 1]))
         return "too little work for each number that is split";
     why = plan(a, b, c, threads, out, scratch);
     if (why || out->tier == WFI_GEMM_NOTHING)
