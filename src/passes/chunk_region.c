@@ -80,7 +80,11 @@ static bool goes_on(const wfi_graph *g, const wfi_node *n)
 static bool split_whole(const wfi_graph *g, const wfi_node *n)
 {
     const wfi_type *y = type_of(g, n->out0);
-    if (!g->split || n->op != WFI_OP_matmul || y->dtype != WF_F32)
+    if (!g->split || y->dtype != WF_F32)
+        return false;
+    if (n->op == WFI_OP_conv2d || n->op == WFI_OP_conv2d_input_grad || n->op == WFI_OP_conv2d_weight_grad)
+        return true;
+    if (n->op != WFI_OP_matmul)
         return false;
     const wfi_type *a = type_of(g, g->in[n->in0]);
     return wfi_gemm_splits(y->dim[y->ndim - 2], y->dim[y->ndim - 1], a->dim[a->ndim - 1]);

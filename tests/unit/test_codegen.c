@@ -41,10 +41,10 @@ static const wfi_code_spec small = {
     .nop = 4,
     .dtype = { WF_F32, WF_F32 },
     .out = { 2, 3 },
-    .op = { { WFI_ROWOF_add, WF_F32, { 0, 1 } },
-            { WFI_ROWOF_relu, WF_F32, { 2 } },
-            { WFI_ROWOF_mul, WF_F32, { 3, 0 } },
-            { WFI_ROWOF_gt, WF_F32, { 4, 0 } } },
+    .op = { { WFI_ROWOF_add, WF_F32, { 0, 1 }, 0 },
+            { WFI_ROWOF_relu, WF_F32, { 2 }, 0 },
+            { WFI_ROWOF_mul, WF_F32, { 3, 0 }, 0 },
+            { WFI_ROWOF_gt, WF_F32, { 4, 0 }, 0 } },
 };
 static const char small_text[] = "OP float add_f32(float a, float b)\n{\n    return (float)(a + b);\n}\n"
                                  "OP float relu_f32(float a)\n{\n    return (float)(a < 0 ? 0 : a);\n}\n"

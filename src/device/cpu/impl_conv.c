@@ -43,18 +43,24 @@ static const char *weight_grad(const wfi_cpu *d, const wfi_conv_kernels *k, wfi_
     return with(d, &k->weight_grad, &at, b);
 }
 
-/* On the tile unit bf16 has an order class of its own. */
-static const char *tiled(const wfi_cpu *d, wfi_bind *b, part_fn *part)
+/* On the tile unit bf16 and f32 have order classes of their own. */
+static const char *tiled(const wfi_cpu *d, wfi_bind *b, wf_dtype type, part_fn *part)
 {
-    if (b->out->dtype != WF_BF16)
+    if (b->out->dtype != type)
         return "element type";
+    if (type == WF_F32 && !b->split)
+        return "f32 as parts is not asked for";
     return d->conv_amx ? part(d, d->conv_amx, b) : "no tile unit";
 }
 
 #define EACH(part)                                                                                                     \
     static const char *part##_amx(const wfi_cpu *d, wfi_bind *b)                                                       \
     {                                                                                                                  \
-        return tiled(d, b, part);                                                                                      \
+        return tiled(d, b, WF_BF16, part);                                                                             \
+    }                                                                                                                  \
+    static const char *part##_bf16x3(const wfi_cpu *d, wfi_bind *b)                                                    \
+    {                                                                                                                  \
+        return tiled(d, b, WF_F32, part);                                                                              \
     }                                                                                                                  \
     static const char *part##_plain(const wfi_cpu *d, wfi_bind *b)                                                     \
     {                                                                                                                  \
@@ -66,10 +72,13 @@ EACH(weight_grad)
 
 static const wfi_impl impls[] = {
     { WFI_OP_conv2d, "cpu.conv.amx", "amx pairs kh kw c", forward_amx },
+    { WFI_OP_conv2d, "cpu.conv.bf16x3", "f32_bf16x3 kh kw c", forward_bf16x3 },
     { WFI_OP_conv2d, "cpu.conv", "ascending fma chain kh kw c", forward_plain },
     { WFI_OP_conv2d_input_grad, "cpu.conv.input_grad.amx", "amx pairs kh kw o", input_grad_amx },
+    { WFI_OP_conv2d_input_grad, "cpu.conv.input_grad.bf16x3", "f32_bf16x3 kh kw o", input_grad_bf16x3 },
     { WFI_OP_conv2d_input_grad, "cpu.conv.input_grad", "ascending fma chain kh kw o", input_grad_plain },
     { WFI_OP_conv2d_weight_grad, "cpu.conv.weight_grad.amx", "amx pairs, blocks of rows", weight_grad_amx },
+    { WFI_OP_conv2d_weight_grad, "cpu.conv.weight_grad.bf16x3", "f32_bf16x3, blocks of rows", weight_grad_bf16x3 },
     { WFI_OP_conv2d_weight_grad, "cpu.conv.weight_grad", "blocks of 8 rows", weight_grad_plain },
 };
 const wfi_impl_list wfi_impls_conv = { impls, sizeof impls / sizeof *impls };
