@@ -30,6 +30,13 @@ static int engines(engine *out)
     return n;
 }
 
+/* Emulated tiles are slow, many times so under a sanitizer, which finds what it finds in a part of the cases. */
+#ifdef __SANITIZE_ADDRESS__
+enum { STRIDE = 5 };
+#else
+enum { STRIDE = 1 };
+#endif
+
 typedef struct shape {
     int64_t n, c, h, w, o, kh, kw;
     wfi_conv_attrs at; /* strides, pads top left bottom right, dilations, groups */
@@ -320,7 +327,7 @@ static void orders(void **state)
     engine set[3];
     int n = engines(set);
     (void)state;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += STRIDE) {
         for (int t = 0; t < 3; t++) { /* usual layouts, any, bf16 */
             const shape *s = &shapes[i];
             problem p;
@@ -346,7 +353,7 @@ static void orders(void **state)
         }
     }
     for (part q = FORWARD; q <= WEIGHT; q++) { /* no more than a few are declined */
-        assert_true(taken[q] >= n * 16);
+        assert_true(taken[q] >= n * 16 / STRIDE);
     }
 }
 
