@@ -20,24 +20,28 @@ int cli_error(int status, const char *command, const char *format, ...)
     return status;
 }
 
-void cli_say(const char *format, ...)
+static void put(const char *end, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static void put(const char *end, const char *format, va_list args)
 {
     char line[1024];
+    (void)vsnprintf(line, sizeof line, format, args);
+    (void)dprintf(STDERR_FILENO, "%s%s", line, end);
+}
+
+void cli_say(const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
+    put("\n", format, args);
     va_end(args);
-    (void)dprintf(STDERR_FILENO, "%s\n", line);
 }
 
 void cli_progress(const char *format, ...)
 {
-    char line[1024];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
+    put("", format, args);
     va_end(args);
-    (void)dprintf(STDERR_FILENO, "%s", line);
 }
 
 int cli_write(wfi_text *t, const char *command)

@@ -34,9 +34,7 @@ enum {
 /* wfi_half_of_bf16(wfi_half_to_bf16(x)), without leaving lanes of 32 bits. */
 OP float as_bf16(float x)
 {
-    uint32_t u = wfi_bits_f32(x), r = u + 0x7fffu + (u >> 16 & 1u);
-    uint32_t nan = 0u - (uint32_t)((u & 0x7fffffffu) > 0x7f800000u);
-    return wfi_of_bits_f32(((nan & (u | 0x400000u)) | (~nan & r)) & 0xffff0000u);
+    return wfi_of_bits_f32(wfi_half_bits_bf16(x) & 0xffff0000u);
 }
 OP float as_f16(float x)
 {

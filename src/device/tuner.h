@@ -1,9 +1,14 @@
 /* tuner.h - the ways in which a device can do one problem, measured one at a time.
  *
  *     wfi_tuner t;
- *     const char *why = wfi_tuner_open(&t, device, &roofs, &problem);          t.item[0 .. t.n-1], [0] the device's
- * rule if (!why) for (; trials--; wfi_search_tell(&t.search, i, wfi_tuner_time(&t, i, 0.002))) i =
- * wfi_search_next(&t.search); wfi_tuner_close(&t);                                                     in either case
+ *     const char *why = wfi_tuner_open(&t, device, &roofs, &problem);
+ *     while (!why && trials--) {
+ *         uint32_t i = wfi_search_next(&t.search);
+ *         wfi_search_tell(&t.search, i, wfi_tuner_time(&t, i, 0.002));
+ *     }
+ *     wfi_tuner_close(&t);
+ *
+ * t.item[0 .. t.n-1] are the ways, [0] the device's rule. It is closed in either case.
  *
  * Which to measure is the search's business (tune/search.h), what becomes of it the caller's. */
 #ifndef WFI_DEVICE_TUNER_H

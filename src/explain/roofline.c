@@ -186,7 +186,7 @@ bool wfi_roofline(wfi_mem *mem, const wfi_plan *p, const wfi_roofs *r, wfi_work 
         for (uint32_t i = 0; i < p->nrun; i++) {
             sums s = { { 0 }, { 0 } };
             work[i] = (wfi_work){ .flops = 0 };
-            a.strip = p->run[i].fn == wfi_strips_run ? a.now : UINT32_MAX;
+            a.strip = wfi_plan_strip_of(p, p->run0[i]) ? a.now : UINT32_MAX;
             for (uint32_t q = p->run0[i]; q < p->run0[i + 1]; q++)
                 add_command(&a, q, &work[i], &s);
             finish(&a, &s, &work[i]);

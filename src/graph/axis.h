@@ -109,6 +109,12 @@ static inline bool wfi_axis_plain(const wfi_axis_dim *d)
 {
     return d->n == 1 && d->c[0] == 1 && d->off == 0 && d->look < 0 && !(d->marks & WFI_WRAP);
 }
+/* The factor that dimension i of a slot is, and neither is marked; -1: it is anything else. */
+static inline int wfi_axis_alone(const wfi_axis_inst *x, int slot, int i)
+{
+    const wfi_axis_dim *d = &x->d[slot][i];
+    return wfi_axis_plain(d) && !d->marks && !x->f[d->f[0]].marks ? d->f[0] : -1;
+}
 /* Names: of a factor ("k", "-1" of a broadcast run counted from the right is "..-1"), of an operand's slot. */
 const char *wfi_axis_factor_name(const wfi_axis_inst *x, int f, char *text, size_t bytes);
 const char *wfi_axis_operand_name(const uint8_t *map, int slot);

@@ -109,10 +109,8 @@ const wfi_reason *wfi_region_axes(const wfi_graph *g, uint32_t k, bool out, uint
                      sizeof err))
         return &whole;
     const int slot = out ? x.nin + (int)place : wfi_axis_slot(&x, (int)place);
-    if (x.d[slot][axis].n != 1)
-        return &whole;
-    const int f = x.d[slot][axis].f[0];
-    if (x.f[f].marks)
+    const int f = wfi_axis_alone(&x, slot, axis);
+    if (f < 0)
         return &whole;
     for (uint32_t i = 0; i < n->nin; i++) {
         const int at = plain_axis(&x, wfi_axis_slot(&x, (int)i), f);

@@ -89,7 +89,7 @@ static bool bind_node(builder *b, uint32_t k)
         s->last = s->last < p->ncmd ? p->ncmd : s->last;
     }
     p->ncmd++;
-    p->nargs += n->nin + n->nout + (e->keep.bytes ? 1u : 0); /* one more for the room of what is kept */
+    p->nargs += wfi_plan_places(n, e);
     return true;
 }
 

@@ -34,6 +34,13 @@ wfi_plan *wfi_plan_fit(wf_ctx *c, const wfi_trace *t, size_t budget);
 /* Before the first run: what the step will need, for the statistics and for whoever listens to topic "memory". */
 void wfi_plan_foresee(wf_ctx *c, wfi_plan *p);
 
+/* Arguments of the command of a node: its results, its operands, and a room where its kernel could keep an operand
+ * rearranged. */
+static inline uint32_t wfi_plan_places(const wfi_node *n, const wfi_bound *e)
+{
+    return n->nout + n->nin + (e->keep.bytes ? 1u : 0u);
+}
+
 /* Storages that may be one become one: an assigned value is born in its variable's own buffer, a result takes the
  * buffer of an operand that dies (inplace.c). False: out of memory. */
 bool wfi_plan_inplace(wfi_plan_builder *b);

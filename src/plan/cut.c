@@ -43,15 +43,8 @@ static bool by_map(slots *s, const wfi_graph *g, const wfi_node *n)
     for (int32_t k = 0; k < s->n; k++) {
         const int slot = k < s->nout ? x.nin + k : k - s->nout;
         for (int32_t i = 0; i < s->nd[k]; i++) {
-            const wfi_axis_dim *d = &x.d[slot][i];
-            const bool marked = d->marks & (WFI_WHOLE | WFI_ORDERED | WFI_POSITION | WFI_GUARD | WFI_WRAP | WFI_LOOKED);
-            s->factor[k][i] = NONE;
-            if (s->size[k][i] == 1)
-                continue;
-            const int f = wfi_axis_plain(d) && !marked ? d->f[0] : OTHER;
-            s->factor[k][i] = (int16_t)f;
-            if (f >= 0 && (x.f[f].marks || !x.f[f].out || !x.f[f].in))
-                s->factor[k][i] = OTHER;
+            const int f = wfi_axis_alone(&x, slot, i);
+            s->factor[k][i] = s->size[k][i] == 1 ? NONE : f >= 0 && x.f[f].in && x.f[f].out ? (int16_t)f : OTHER;
         }
     }
     return true;

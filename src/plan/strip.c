@@ -245,7 +245,8 @@ static uint32_t grow(stripper *s, uint32_t from)
 
 /* ---- the group as one command ---- */
 
-/* A kernel for one strip, with the bits of the whole. False: there is none. */
+/* A kernel for one strip, with the bits of the whole. False: there is none, as for products that are split by the range
+ * of all their numbers: another order class answers. */
 static bool bind_piece(stripper *s, const member *m, wfi_strips *t, wfi_strip_kernel *e, wfi_strip_arg *arg, void **own)
 {
     wf_ctx *c = s->b->c;
@@ -367,10 +368,9 @@ void wfi_plan_strip_free(wfi_mem *mem, wfi_plan_strip *t)
     *t = (wfi_plan_strip){ .from = 0 };
 }
 
-/* The arguments of a command; one more where its kernel could keep an operand rearranged (build.c). */
 static uint32_t places(const stripper *s, const member *m)
 {
-    return m->nargs + (s->b->bound[m->node]->keep.bytes ? 1u : 0);
+    return wfi_plan_places(&s->b->g->node[m->node], s->b->bound[m->node]);
 }
 
 /* What does not stay within the group is written in pieces that later ones need in the caches: large results do not go

@@ -25,7 +25,7 @@ wf_dtype wfi_autocast_of(wf_dtype asked, wf_dtype around)
 
 void wfi_autocast_note(wf_ctx *c)
 {
-    if (c->run_now || !c->in_step || c->r.recording_only || c->r.autocast == c->autocast || c->status != WF_OK)
+    if (c->r.autocast == c->autocast || !wfi_step_tells(c))
         return;
     c->r.autocast = c->autocast;
     wfi_emit_record(c, WFI_KEY(WFI_EV_AUTOCAST, c->autocast, 0), WFI_NONE, WFI_NONE, WFI_NONE, 0, NULL);

@@ -347,7 +347,7 @@ bool wf_interrupted(wf_ctx *c)
 
 void wfi_contract_note(wf_ctx *c)
 {
-    if (c->run_now || !c->in_step || c->r.recording_only || c->r.contract == c->contract || c->status != WF_OK)
+    if (c->r.contract == c->contract || !wfi_step_tells(c))
         return;
     c->r.contract = c->contract;
     wfi_emit_record(c, WFI_KEY(WFI_EV_CONTRACT, c->contract, 0), WFI_NONE, WFI_NONE, WFI_NONE, 0, NULL);

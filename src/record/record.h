@@ -485,6 +485,11 @@ void wfi_composite_out(wf_ctx *c, wf_tensor *t, const char *site);
 uint32_t wfi_composite_outs(wf_ctx *c, const wfi_composite *k, uint32_t n, wf_tensor **out);
 wf_status wfi_composite_end(wf_ctx *c, wfi_composite *k);
 
+/* Is there a trace to be told of what holds for the calls to come? */
+static inline bool wfi_step_tells(const wf_ctx *c)
+{
+    return c->in_step && !c->run_now && !c->r.recording_only && c->status == WF_OK;
+}
 void wfi_contract_note(wf_ctx *c); /* ctx.c: tells the trace of the contract, if it does not know */
 
 /* ---- autocast.c ---- */

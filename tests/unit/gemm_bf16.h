@@ -4,12 +4,9 @@
 #include "kernel/gemm/gemm.h"
 #include "kernel/gemm/gemm_vec.h"
 
-static uint64_t seed = 0x853c49e6748fea9bu;
-static uint32_t rnd(void)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 32);
-}
+#define FIRST_SEED 0x853c49e6748fea9bu
+#include "seeded.h"
+
 static uint16_t value(int kind) /* mostly ordinary numbers; kind 1: now and then a subnormal, a tiny or a large one */
 {
     uint16_t h = wfi_bf16_narrow((float)(int32_t)rnd() * 0x1p-31f);
@@ -35,8 +32,6 @@ typedef float reference_fn(const uint16_t *a, int64_t sa, const uint16_t *b, int
 typedef struct layout {
     int64_t a_m, a_k, b_k, b_n, c_m, c_n;
 } layout;
-static wfi_mem mem;
-static wfi_pool *pool[4];
 
 static void run_product(const wfi_gemm_kernels *gemm, const wfi_view *a, const wfi_view *b, const wfi_view *c,
                         int threads, void *const *args)
@@ -121,23 +116,4 @@ static void all_shapes(const wfi_gemm_kernels *gemm, reference_fn *reference)
         check(gemm, reference, true, 9, 9000, 17, (layout){ 17, 1, 9000, 1, 9000, 1 }, WF_BF16, t, 0);
         check(gemm, reference, true, 300, 200, 100, (layout){ 100, 1, 200, 1, 1, 300 }, WF_F32, t, 0);
     }
-}
-static int start(void **state)
-{
-    (void)state;
-    const char *s = getenv("WEFT_TEST_SEED");
-    if (s)
-        seed = strtoull(s, NULL, 0);
-    print_message("seed %llu\n", (unsigned long long)seed);
-    wfi_mem_init(&mem, NULL, NULL, 0);
-    for (int i = 1; i <= 3; i++)
-        pool[i] = wfi_pool_new(&mem, i);
-    return !(pool[1] && pool[2] && pool[3]);
-}
-static int stop(void **state)
-{
-    (void)state;
-    for (int i = 1; i <= 3; i++)
-        wfi_pool_free(pool[i]);
-    return 0;
 }

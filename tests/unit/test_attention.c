@@ -184,15 +184,17 @@ static void run(int isa, const trial *w, set_of *x, int threads)
 }
 
 /* How far a result may be from the definition: a few roundings of the largest value, and that of the type. */
-static double tolerance(const trial *w, int which, double want, double largest)
+static double tolerance(const trial *w, int which, double want, double largest, double parts)
 {
+    (void)parts;
     double f32 = which == LSE ? 2e-6 : 6e-6, type = w->type == WF_BF16 ? 0x1p-8 : w->type == WF_F16 ? 0x1p-11 : 0;
     if (w->type == WF_F64)
         return which == LSE ? 1e-7 * (1 + fabs(want)) : 1e-13 * (1 + largest);
     double size = w->size * w->size * sqrt((double)(w->n.e ? w->n.e : 1)) / 4; /* of the scores: they round too */
     return f32 * (1 + largest) * (1 + size / 8) + (which == LSE ? 0 : type * fabs(want) + (type > 0 ? 1e-7 : 0));
 }
-static void compare(const trial *w, const set_of *x, int isa)
+typedef double allowed(const trial *w, int which, double want, double largest, double parts);
+static void compare_within(const trial *w, const set_of *x, const char *who, int number, allowed *error, double parts)
 {
     static const int results[] = { Y, LSE, DQ, DK, DV };
     static const char *const names[] = { "y", "lse", "dq", "dk", "dv" };
@@ -204,12 +206,16 @@ static void compare(const trial *w, const set_of *x, int isa)
             largest = isfinite(want[i]) && fabs(want[i]) > largest ? fabs(want[i]) : largest;
         for (int64_t i = 0; i < elements(&t->v); i++) {
             double is = get(t, i);
-            if (!same(is, want[i]) && !(fabs(is - want[i]) <= tolerance(w, results[r], want[i], largest)))
-                fail_msg("isa %d, type %d, [%d,%d,%d,%d,%d,%d] causal %d mask %d layout %d: %s[%lld] is %.9g, not %.9g",
-                         isa, (int)w->type, (int)w->n.b, (int)w->n.h, (int)w->n.s, (int)w->n.t, (int)w->n.e,
+            if (!same(is, want[i]) && !(fabs(is - want[i]) <= error(w, results[r], want[i], largest, parts)))
+                fail_msg("%s %d, type %d, [%d,%d,%d,%d,%d,%d] causal %d mask %d layout %d: %s[%lld] is %.9g, not %.9g",
+                         who, number, (int)w->type, (int)w->n.b, (int)w->n.h, (int)w->n.s, (int)w->n.t, (int)w->n.e,
                          (int)w->n.d, w->causal, (int)w->mask, (int)w->layout, names[r], (long long)i, is, want[i]);
         }
     }
+}
+static void compare(const trial *w, const set_of *x, int isa)
+{
+    compare_within(w, x, "isa", isa, tolerance, 0);
 }
 static void check_guards(set_of *x)
 {
@@ -520,29 +526,11 @@ static const wfi_attention_kernels *unit(int i)
 
 /* Weights, their gradients and results are rounded to 8 bits. A row of y is a mean of values below 1; gradients are
  * sums of parts that may be larger than they are, within a factor of `parts`. */
-static double rough(int which, double want, double largest, double parts)
+static double rough(const trial *w, int which, double want, double largest, double parts)
 {
     double sum = which == Y ? 0x1p-8 : 0x1p-9 * parts * largest;
+    (void)w;
     return which == LSE ? 2e-5 * (1 + largest) : 0x1p-8 * fabs(want) + sum + 1e-6;
-}
-static void compare_rough(const trial *w, const set_of *x, int number, double parts)
-{
-    static const int results[] = { Y, LSE, DQ, DK, DV };
-    static const char *const names[] = { "y", "lse", "dq", "dk", "dv" };
-    for (int r = 0; r < 5; r++) {
-        const tensor *t = &x->t[results[r]];
-        const double *want = x->want[results[r]];
-        double largest = 0;
-        for (int64_t i = 0; i < elements(&t->v); i++)
-            largest = isfinite(want[i]) && fabs(want[i]) > largest ? fabs(want[i]) : largest;
-        for (int64_t i = 0; i < elements(&t->v); i++) {
-            double is = get(t, i);
-            if (!same(is, want[i]) && !(fabs(is - want[i]) <= rough(results[r], want[i], largest, parts)))
-                fail_msg("unit %d, [%d,%d,%d,%d,%d,%d] causal %d mask %d layout %d: %s[%lld] is %.9g, not %.9g", number,
-                         (int)w->n.b, (int)w->n.h, (int)w->n.s, (int)w->n.t, (int)w->n.e, (int)w->n.d, w->causal,
-                         (int)w->mask, (int)w->layout, names[r], (long long)i, is, want[i]);
-        }
-    }
 }
 static void check_tiles(const trial *w)
 {
@@ -551,7 +539,7 @@ static void check_tiles(const trial *w)
     for (int i = 0; i < UNITS; i++)
         if (unit(i)) {
             run_on(unit(i), w, &x, 1 + i);
-            compare_rough(w, &x, i, 8);
+            compare_within(w, &x, "unit", i, rough, 8);
         }
     check_guards(&x);
     drop(&x);
@@ -607,7 +595,7 @@ static void tiles_edges(void **state)
                 for (int64_t k = 0; far && k < elements(&x.t[Y].v); k++)
                     assert_true(fabs(get(&x.t[Y], k) - x.want[Y][k]) <= 0x1p-7);
                 if (!far)
-                    compare_rough(&w, &x, i, 64); /* keys are up to 12.5 */
+                    compare_within(&w, &x, "unit", i, rough, 64); /* keys are up to 12.5 */
             }
         drop(&x);
     }
@@ -617,7 +605,7 @@ static void tiles_edges(void **state)
     for (int i = 0; i < UNITS; i++)
         if (unit(i)) {
             run_on(unit(i), &w, &x, 1);
-            compare_rough(&w, &x, i, 8);
+            compare_within(&w, &x, "unit", i, rough, 8);
             for (int64_t k = 0; k < 50 * w.n.d; k++)
                 assert_true(get(&x.t[Y], k) == 0 && get(&x.t[DQ], k) == 0);
             for (int64_t k = 0; k < 50; k++)

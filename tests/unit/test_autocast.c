@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "weft/weft.h"
+#include "contexts.h"
 
 static wf_ctx *open_ctx(wf_mode mode, wf_dtype autocast)
 {
@@ -18,21 +19,6 @@ static wf_ctx *open_ctx(wf_mode mode, wf_dtype autocast)
         &(wf_ctx_opts){ .size = sizeof(wf_ctx_opts), .mode = mode, .seed = 5, .threads = 2, .autocast = autocast });
     assert_non_null(c);
     return c;
-}
-
-static void close_ctx(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-    assert_int_equal(wf_ctx_close(c), WF_OK);
-}
-
-static void wrong(wf_ctx *c, wf_status status, const char *what)
-{
-    assert_int_equal(wf_error_status(c), status);
-    if (!strstr(wf_error(c), what))
-        fail_msg("\"%s\" is not in: %s", what, wf_error(c));
-    wf_error_clear(c);
 }
 
 static float number(int i, int salt)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "record/record.h"
+#include "contexts.h"
 
 enum { N = 4, C = 3, H = 5, W = 2, EACH = N * H * W, ALL = N * C * H * W };
 
@@ -20,26 +21,6 @@ static wf_ctx *open_ctx(int mode, int threads)
         wf_ctx_new(&(wf_ctx_opts){ .size = sizeof(wf_ctx_opts), .mode = (wf_mode)mode, .threads = threads, .seed = 5 });
     assert_non_null(c);
     return c;
-}
-
-static void ok(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-}
-
-static void close_ctx(wf_ctx *c)
-{
-    ok(c);
-    assert_int_equal(wf_ctx_close(c), WF_OK);
-}
-
-static void wrong(wf_ctx *c, wf_status status, const char *what)
-{
-    assert_int_equal(wf_error_status(c), status);
-    if (!strstr(wf_error(c), what))
-        fail_msg("\"%s\" is not in: %s", what, wf_error(c));
-    wf_error_clear(c);
 }
 
 static void near(double got, double want, double most)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "record/record.h"
+#include "contexts.h"
 
 static wf_ctx *open_ctx(int mode)
 {
@@ -17,26 +18,6 @@ static wf_ctx *open_ctx(int mode)
         wf_ctx_new(&(wf_ctx_opts){ .size = sizeof(wf_ctx_opts), .mode = (wf_mode)mode, .threads = 1, .seed = 3 });
     assert_non_null(c);
     return c;
-}
-
-static void ok(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-}
-
-static void close_ctx(wf_ctx *c)
-{
-    ok(c);
-    assert_int_equal(wf_ctx_close(c), WF_OK);
-}
-
-static void wrong(wf_ctx *c, wf_status status, const char *what)
-{
-    assert_int_equal(wf_error_status(c), status);
-    if (!strstr(wf_error(c), what))
-        fail_msg("\"%s\" is not in: %s", what, wf_error(c));
-    wf_error_clear(c);
 }
 
 static float value(wf_var *v)

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include "device/cpu/cpu.h"
 #include "weft/weft.h"
+#include "contexts.h"
 
 enum { ROWS = 200, WIDTH = 128, HIDDEN = 160, STEPS = 4 };
 
@@ -38,12 +39,6 @@ static wf_ctx *open_ctx(wf_mode mode, int threads, wf_f32_products products)
     assert_non_null(c);
     told_split = false;
     return c;
-}
-static void close_ctx(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-    assert_int_equal(wf_ctx_close(c), WF_OK);
 }
 static float data[ROWS * WIDTH];
 static void fill(void)

@@ -11,12 +11,9 @@
 #include "base/pool.h"
 #include "kernel/gemm/gemm.h"
 
-static uint64_t seed = 0x9e3779b97f4a7c15u;
-static uint32_t rnd(void)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 32);
-}
+#define FIRST_SEED 0x9e3779b97f4a7c15u
+#include "seeded.h"
+
 static int64_t below(int64_t n)
 {
     return (int64_t)(rnd() % (uint64_t)n);
@@ -262,8 +259,6 @@ static char *expect(const tensor *a, const tensor *b, const tensor *c)
 
 /* -- one product, all thread counts ------------------------------------------------------------------------------- */
 static const wfi_gemm_kernels *gemm;
-static wfi_mem mem;
-static wfi_pool *pool[4];
 static int tiers_seen[WFI_GEMM_TIERS];
 
 /* The same with b packed before, for as many runs as one likes: two. */
@@ -609,25 +604,6 @@ static void larger_pool(void **state)
     }
 }
 
-static int start(void **state)
-{
-    (void)state;
-    const char *s = getenv("WEFT_TEST_SEED");
-    if (s)
-        seed = strtoull(s, NULL, 0);
-    print_message("seed %llu\n", (unsigned long long)seed);
-    wfi_mem_init(&mem, NULL, NULL, 0);
-    for (int i = 1; i <= 3; i++)
-        pool[i] = wfi_pool_new(&mem, i);
-    return !(pool[1] && pool[2] && pool[3]);
-}
-static int stop(void **state)
-{
-    (void)state;
-    for (int i = 1; i <= 3; i++)
-        wfi_pool_free(pool[i]);
-    return 0;
-}
 int main(void)
 {
     const struct CMUnitTest tests[] = {

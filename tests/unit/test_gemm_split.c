@@ -20,18 +20,13 @@
 #include "base/mem.h"
 #include "base/pool.h"
 
-static uint64_t seed = 0x2545f4914f6cdd1du;
-static uint32_t rnd(void)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 32);
-}
+#define FIRST_SEED 0x2545f4914f6cdd1du
+#include "seeded.h"
+
 static float uniform(void)
 {
     return (float)(int32_t)rnd() * 0x1p-31f;
 }
-static wfi_mem mem;
-static wfi_pool *pool[4];
 
 /* The kernels that can run here, and whose chain each falls back to. */
 typedef struct pair {
@@ -378,16 +373,8 @@ static void declines(void **state)
     assert_string_equal(plain_split.order, "f32_bf16x3");
 }
 
-static int start(void **state)
+static int start_pairs(void **state)
 {
-    (void)state;
-    const char *s = getenv("WEFT_TEST_SEED");
-    if (s)
-        seed = strtoull(s, NULL, 0);
-    print_message("seed %llu\n", (unsigned long long)seed);
-    wfi_mem_init(&mem, NULL, NULL, 0);
-    for (int i = 1; i <= 3; i++)
-        pool[i] = wfi_pool_new(&mem, i);
     pairs_here[npairs++] = (pair){ &plain_split, &wfi_gemm_portable };
 #if defined __x86_64__
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
@@ -398,14 +385,7 @@ static int start(void **state)
 #endif
     for (int i = 0; i < npairs; i++)
         print_message("%s\n", pairs_here[i].split->name);
-    return !(pool[1] && pool[2] && pool[3]);
-}
-static int stop(void **state)
-{
-    (void)state;
-    for (int i = 1; i <= 3; i++)
-        wfi_pool_free(pool[i]);
-    return 0;
+    return start(state);
 }
 
 int main(void)
@@ -415,5 +395,5 @@ int main(void)
         cmocka_unit_test(the_error),     cmocka_unit_test(what_cannot_be_split),
         cmocka_unit_test(ranges_decide), cmocka_unit_test(declines),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start_pairs, stop);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "record/record.h"
+#include "contexts.h"
 
 static wf_ctx *open_seed(int mode, uint64_t seed)
 {
@@ -22,26 +23,6 @@ static wf_ctx *open_seed(int mode, uint64_t seed)
 static wf_ctx *open_ctx(int mode)
 {
     return open_seed(mode, 11);
-}
-
-static void ok(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-}
-
-static void close_ctx(wf_ctx *c)
-{
-    ok(c);
-    assert_int_equal(wf_ctx_close(c), WF_OK);
-}
-
-static void wrong(wf_ctx *c, wf_status status, const char *what)
-{
-    if (!strstr(wf_error(c), what))
-        fail_msg("\"%s\" is not in: %s", what, wf_error(c));
-    assert_int_equal(wf_error_status(c), status);
-    wf_error_clear(c);
 }
 
 static const float *data(wf_model *m, const char *path)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "record/record.h"
+#include "contexts.h"
 
 enum { IN = 5, OUT = 3, ROWS = 7 };
 
@@ -18,18 +19,6 @@ static wf_ctx *open_ctx(wf_mode mode)
     wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .size = sizeof(wf_ctx_opts), .mode = mode, .threads = 1, .seed = 7 });
     assert_non_null(c);
     return c;
-}
-
-static void ok(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-}
-
-static void close_ctx(wf_ctx *c)
-{
-    ok(c);
-    assert_int_equal(wf_ctx_close(c), WF_OK);
 }
 
 static void read_var(wf_var *v, void *to, size_t bytes)

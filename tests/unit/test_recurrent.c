@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "weft/weft.h"
+#include "contexts.h"
 
 enum { MOST = 70, B = 3, IN = 5, H = 6 };
 
@@ -18,21 +19,6 @@ static wf_ctx *open_ctx(wf_mode mode, int threads)
     wf_ctx *c = wf_ctx_new(&(wf_ctx_opts){ .size = sizeof(wf_ctx_opts), .mode = mode, .threads = threads, .seed = 5 });
     assert_non_null(c);
     return c;
-}
-
-static void close_ctx(wf_ctx *c)
-{
-    if (wf_error(c))
-        fail_msg("%s", wf_error(c));
-    assert_int_equal(wf_ctx_close(c), WF_OK);
-}
-
-static void wrong(wf_ctx *c, wf_status status, const char *what)
-{
-    assert_int_equal(wf_error_status(c), status);
-    if (!strstr(wf_error(c), what))
-        fail_msg("\"%s\" is not in: %s", what, wf_error(c));
-    wf_error_clear(c);
 }
 
 static void numbers(float *x, int n, int salt)

@@ -13,8 +13,6 @@
 #include "kernel/attention/attn_vec.h"
 #include "kernel/gemm/amx_pack.h"
 
-#define LOG2E 1.44269504088896340736f
-#define FLOOR (-2097152.f) /* -2^21: the least maximum */
 enum {
     SIDE = WFI_AMX_SIDE,
     BLOCK = 64, /* keys, and in the gradient queries, that are done at a time */
@@ -24,19 +22,6 @@ enum {
     PAIR = 2,        /* vectors of queries side by side */
     ROWS_AT_ONCE = 4 /* keys whose exponentials are in flight */
 };
-
-WFI_INLINE int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-WFI_INLINE int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-WFI_INLINE int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 /* ---- the desk: scratch of one worker ---- */
 

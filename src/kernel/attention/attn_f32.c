@@ -7,25 +7,10 @@
 #include "kernel/attention/attn_part.h"
 #include "kernel/attention/attn_tile.h"
 
-#define KEYS  ((int64_t)WFI_ATTENTION_KEYS)
-#define FLOOR (-2097152.f) /* -2^21: the least maximum */
-#define LOG2E 1.44269504088896340736f
+#define KEYS ((int64_t)WFI_ATTENTION_KEYS)
 /* Queries a block, forward and gradient: the scores of a block stay in the second cache, the packed operands in the
  * first. These change no bit. */
 enum { FORWARD_QUERIES = 96, GRAD_QUERIES = VL == 16 ? 64 : 48 };
-
-WFI_INLINE int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-WFI_INLINE int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-WFI_INLINE int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
 
 /* ---- the desk: scratch of one worker ---- */
 

@@ -108,4 +108,22 @@ WFI_INLINE V pow2(V d)
     return (V)((VI)(larger(d, set1(-127.f)) + set1(MAGIC + 127.f)) << 23);
 }
 
+/* ---- what both fast paths reckon with ---- */
+
+#define LOG2E 1.44269504088896340736f
+#define FLOOR (-2097152.f) /* -2^21: the least maximum */
+
+WFI_INLINE int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+WFI_INLINE int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+WFI_INLINE int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
 #endif

@@ -13,11 +13,16 @@ WFI_INLINE float wfi_half_of_bf16(uint16_t h)
 {
     return wfi_of_bits_f32((uint32_t)h << 16);
 }
+/* The bits of f rounded to bf16 are the upper half of these. */
+WFI_INLINE uint32_t wfi_half_bits_bf16(float f)
+{
+    uint32_t u = wfi_bits_f32(f), r = u + 0x7fffu + (u >> 16 & 1u);
+    uint32_t nan = 0u - (uint32_t)((u & 0x7fffffffu) > 0x7f800000u);
+    return (nan & (u | 0x400000u)) | (~nan & r);
+}
 WFI_INLINE uint16_t wfi_half_to_bf16(float f)
 {
-    uint32_t u = wfi_bits_f32(f), r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
-    uint32_t nan = 0u - (uint32_t)((u & 0x7fffffffu) > 0x7f800000u);
-    return (uint16_t)((nan & (u >> 16 | 0x40u)) | (~nan & r));
+    return (uint16_t)(wfi_half_bits_bf16(f) >> 16);
 }
 
 /* In integers and one float addition or subtraction, which makes and normalises the subnormals. */
